@@ -1,0 +1,1 @@
+# The private cluster on this machine: run, stop, status, logs, psql, destroy.

@@ -1,0 +1,1 @@
+# The generated part of wire/: C structs and field tables from wire/schema.
