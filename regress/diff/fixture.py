@@ -1,0 +1,43 @@
+"""
+fixture.py: what both brokers are given before the first case, and no case changes.
+
+    common     3 partitions; partition 0 holds COMMON_BATCHES, partition 1 one batch, partition 2 nothing
+"""
+import threading
+
+import batch
+
+COMMON = "common"
+COMMON_BATCHES = [      # (bytes, offsets they take); times rise by one second a batch
+    (batch.batch([batch.record(b"a", b"1"), batch.record(b"b", b"2", timestamp_delta=5)]), 2),
+    (batch.batch([batch.record(b"c", b"3", [(b"h", b"x"), (b"h", None)])], base_timestamp=batch.NOW + 1000), 1),
+    (batch.batch([batch.record(None, None)] * 3, codec=batch.GZIP, base_timestamp=batch.NOW + 2000), 3),
+    (batch.batch([batch.record(b"", b"")], base_timestamp=batch.NOW + 3000), 1),
+    (batch.batch([batch.record(b"z" * 100, b"y" * 1000)] * 2, base_timestamp=batch.NOW + 4000), 2),
+]
+
+
+def prepare_one(side):
+    side.begin("fixture")
+    topic = side.make_topic(name=COMMON, partitions=3)
+    for data, _ in COMMON_BATCHES:
+        side.produce(topic, data)
+    side.produce(topic, partition=1)
+    side.common["topic"] = topic
+
+
+def prepare(sides):
+    failures = []
+
+    def attempt(side):
+        try:
+            prepare_one(side)
+        except Exception as error:
+            failures.append(f"{side.name}: {error}")
+    threads = [threading.Thread(target=attempt, args=(side,)) for side in sides]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise SystemExit("Bail out! the fixture could not be made: " + "; ".join(failures))
