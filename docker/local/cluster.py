@@ -26,7 +26,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from broker import Broker
-from postgres import DATABASE, ELSEWHERE, HomeGone, Postgres, SqlError, choose_home, clean_environment, make_home
+from postgres import DATABASE, ELSEWHERE, NotItsHome, Postgres, SqlError, choose_home, clean_environment, make_home
 from procs import (Lock, Trouble, explain_os_error, port_holder, port_is_taken, terminate_like_interrupt,
                    unprivileged_user)
 
@@ -302,7 +302,7 @@ Three commands to try:
     def destroy_postgres(self):
         try:
             postgres = self.postgres()
-        except HomeGone:
+        except NotItsHome:
             return
         for broker in reversed(self.broker_list(self.before)):
             broker.stop()

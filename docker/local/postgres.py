@@ -32,7 +32,7 @@ ELSEWHERE = "/var/lib/pg_broker"
 SUPERUSER = "postgres"
 # sun_path has 108 bytes, the last one is a zero.
 SOCKET_PATH_LIMIT = 107
-SOCKET_NAME = "/.s.PGSQL.5432.lock"
+SOCKET_NAME = "/.s.PGSQL.65535"
 
 
 def bindir(major=None):
@@ -78,6 +78,7 @@ class Postgres:
         self.socket = self.socket_folder()
         self.settings = settings or {}
         self.tcp_port = tcp_port
+        self.port = tcp_port or 5432  # also in the socket's name
         self.password_file = os.path.join(self.home, "password")
         self.child = None
 
@@ -93,14 +94,16 @@ class Postgres:
 
     def program(self, name):
         """A program of the private tree, or of the installation while there is no tree."""
-        found = glob.glob(os.path.join(glob.escape(self.tree), "**", "bin", name), recursive=True)
-        return found[0] if found else os.path.join(bindir(self.made_by()), name)
+        for folder, _, names in os.walk(self.tree):
+            if os.path.basename(folder) == "bin" and "postgres" in names:
+                return os.path.join(folder, name)
+        return os.path.join(bindir(self.made_by()), name)
 
     def conninfo(self, user=SUPERUSER, dbname=DATABASE):
-        return f"host={conninfo_quote(self.socket)} dbname={dbname} user={user}"
+        return f"host={conninfo_quote(self.socket)} port={self.port} dbname={dbname} user={user}"
 
     def tcp_conninfo(self, user=SUPERUSER, dbname=DATABASE):
-        return f"host=127.0.0.1 port={self.tcp_port} dbname={dbname} user={user} password={self.password()}"
+        return f"host=127.0.0.1 port={self.port} dbname={dbname} user={user} password={self.password()}"
 
     def password(self):
         with open(self.password_file, encoding="ascii") as file:
@@ -145,10 +148,10 @@ class Postgres:
 
     def make_tree(self, build):
         """The private installation with the extension that `make` built in `build`."""
-        script = os.path.join(HERE, "pg_tree.sh")
-        done = subprocess.run([script, self.tree], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, check=False,
-                              env=dict(os.environ, BUILD=build, PG_CONFIG=os.path.join(bindir(self.made_by()), "pg_config")))
+        done = subprocess.run(
+            [os.path.join(HERE, "pg_tree.sh"), self.tree, os.path.join(build, "extension"),
+             os.path.join(bindir(self.made_by()), "pg_config")],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         if done.returncode != 0:
             raise Trouble("The private copy of PostgreSQL could not be made: "
                           + self.reason(done.stdout.decode(errors="replace")))
@@ -195,7 +198,7 @@ class Postgres:
         """pg_broker.conf is ours and written at each start; postgresql.conf includes it and is the user's."""
         settings = {
             "listen_addresses": "127.0.0.1" if self.tcp_port else "",
-            "port": 5432,
+            "port": self.port,
             "unix_socket_directories": f'"{self.socket}"',
             "unix_socket_permissions": "0700",
             "max_connections": 200,
@@ -205,8 +208,6 @@ class Postgres:
             "cluster_name": "pg_broker",
             **self.settings,
         }
-        if self.tcp_port:
-            settings["port"] = self.tcp_port
         text = "# Written at each start; your own settings belong into postgresql.conf, below its last line.\n"
         text += "".join(f"{name} = {setting_quote(value)}\n" for name, value in settings.items())
         path = os.path.join(self.data, "pg_broker.conf")
@@ -305,8 +306,8 @@ class Postgres:
                 for row in csv.reader(io.StringIO(done.stdout, newline=""))]
 
 
-class HomeGone(Trouble):
-    """RUN_DIR names a folder outside of it for PostgreSQL, and that folder is not there any more."""
+class NotItsHome(Trouble):
+    """RUN_DIR names a folder outside of it for PostgreSQL, and that one is gone or another RUN_DIR's."""
 
 
 class SqlError(Exception):
@@ -330,12 +331,12 @@ def choose_home(run_dir, user):
         with open(pointer, encoding="utf-8") as file:
             home = file.read().rstrip("\n")
         if not os.path.isdir(home):
-            raise HomeGone(f"{home}, where the PostgreSQL of {run_dir} was, is gone; `make destroy` clears the rest.")
+            raise NotItsHome(f"{home}, where the PostgreSQL of {run_dir} was, is gone; `make destroy` clears the rest.")
         with open(os.path.join(home, "run_dir"), encoding="utf-8") as file:
             owner = file.read().rstrip("\n")
         if owner != run_dir and os.path.exists(os.path.join(owner, "postgres.location")):
-            raise Trouble(f"{run_dir} is a copy of {owner}, whose PostgreSQL is in {home}; "
-                          f"remove {pointer} and what lies beside it to begin anew.")
+            raise NotItsHome(f"{run_dir} is a copy of {owner}, whose PostgreSQL is in {home}; "
+                             "`make destroy` with this RUN_DIR removes the copy.")
         return home
     if os.path.isdir(home) or can_enter(run_dir, user):
         return home
