@@ -18,10 +18,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CFG_TOPIC	1
+#define CFG_TOPIC   1
 #define CFG_CLUSTER 2
-#define CFG_BROKER	4
-#define CFG_GROUP	8
+#define CFG_BROKER  4
+#define CFG_GROUP   8
 
 #define CFG_NO_MIN INT64_MIN
 #define CFG_NO_MAX INT64_MAX
@@ -46,15 +46,15 @@ typedef enum ConfigUnit
 typedef struct ConfigKey
 {
 	const char *name;
-	int			scopes;
-	ConfigType	type;
-	ConfigUnit	unit;
+	int scopes;
+	ConfigType type;
+	ConfigUnit unit;
 	const char *def;
-	int64_t		min, max;
+	int64_t min, max;
 	const char *allowed; /* NULL: see config_keys.def */
 	const char *synonym; /* NULL: none */
-	bool		used;
-	bool		restart;
+	bool used;
+	bool restart;
 	const char *doc;
 } ConfigKey;
 
@@ -65,11 +65,11 @@ typedef struct ConfigFault
 {
 	char message[512];
 	char detail[512]; /* "" = none */
-	char hint[512];	  /* "" = none */
+	char hint[512];   /* "" = none */
 } ConfigFault;
 
 extern const ConfigKey config_keys[];
-extern const int	   config_keys_count;
+extern const int config_keys_count;
 
 /* The key of that name in any of `scopes`; NULL: none. */
 const ConfigKey *config_key_find(const char *name, int scopes);
