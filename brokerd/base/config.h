@@ -28,16 +28,16 @@
 #define CONFIG_UNSET     INT64_MIN
 #define CONFIG_UNSET_INT INT32_MIN
 
-typedef enum ConfigType
+typedef enum OptionType
 {
-	CONFIG_INT,    /* int32_t */
-	CONFIG_LONG,   /* int64_t */
-	CONFIG_DOUBLE, /* double */
-	CONFIG_BOOL,   /* bool */
-	CONFIG_STRING, /* char *, NULL when not set */
-	CONFIG_LIST,   /* char *, Kafka's comma separated list, spaces around its elements removed */
-	CONFIG_SECRET  /* char *, like CONFIG_STRING but never shown, logged or sent to PostgreSQL */
-} ConfigType;
+	OPTION_INT,    /* int32_t */
+	OPTION_LONG,   /* int64_t */
+	OPTION_DOUBLE, /* double */
+	OPTION_BOOL,   /* bool */
+	OPTION_STRING, /* char *, NULL when not set */
+	OPTION_LIST,   /* char *, Kafka's comma separated list, spaces around its elements removed */
+	OPTION_SECRET  /* char *, like OPTION_STRING but never shown, logged or sent to PostgreSQL */
+} OptionType;
 
 /* Ids of the options: OPT_node_id, OPT_log_retention_ms, ... */
 typedef enum ConfigOptionId
@@ -51,7 +51,7 @@ typedef enum ConfigOptionId
 typedef struct ConfigOption
 {
 	const char *name; /* Kafka's */
-	ConfigType type;
+	OptionType type;
 	const char *default_text; /* NULL: not set */
 	double min;               /* bounds of numbers, inclusive */
 	double max;
