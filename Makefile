@@ -13,7 +13,7 @@ PG_CONFIG ?= pg_config
 OPT ?= -O2 -g
 WARN = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla -Wformat=2 -Wundef -Werror
 CPPFLAGS += -D_GNU_SOURCE -I. -I$(BUILD)/gen -I$(shell $(PG_CONFIG) --includedir)
-CFLAGS += -std=c11 $(OPT) $(WARN) -fno-strict-aliasing -pthread $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
+CFLAGS += -std=c11 $(OPT) $(WARN) -fno-strict-aliasing -pthread $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 LDFLAGS += -pthread $(if $(SAN),-fsanitize=$(SAN))
 LDLIBS += -lev -lpq -lz -llz4 -lzstd -lsnappy -lcrypto -lm
 
@@ -39,9 +39,11 @@ DEPS_group = base wire
 DEPS_txn = base wire
 DEPS_api = cluster group txn meta net storage base wire
 
-all: brokerd
+## all: builds brokerd and the extension
+all: brokerd extension
 
 include wire/wire.mk
+-include extension/extension.mk
 include docker/local/local.mk
 include regress/regress.mk
 
@@ -74,8 +76,27 @@ $(BUILD)/brokerd: $(BUILD)/obj/brokerd/main.o $(call libs_of,api)
 	@echo "  LINK  $@"
 	@$(CC) $(LDFLAGS) -o $@ $< -Wl,--start-group $(call libs_of,api) -Wl,--end-group $(LDLIBS)
 
+## clean: removes what was built
 clean:
 	rm -rf build build-*
 
-.PHONY: all brokerd clean
+# ---------------------------------------------------------------------------------------------------- install
+# DESTDIR for packagers, PREFIX for where brokerd goes; the extension goes where $(PG_CONFIG) says.
+DESTDIR ?=
+PREFIX ?= /usr/local
+
+## install DESTDIR=dir PREFIX=/usr/local: installs brokerd, and the extension into the PostgreSQL of PG_CONFIG
+install: all
+	@install -d '$(DESTDIR)$(PREFIX)/bin'
+	@install -m 755 '$(BUILD)/brokerd' '$(DESTDIR)$(PREFIX)/bin/brokerd'
+	@+$(MAKE) --no-print-directory install-extension
+
+# Lines of this file and of the included ones that read "## target: what it does".
+help:
+	@sed -n 's/^## //p' $(MAKEFILE_LIST) | awk -F': ' '{ printf "  make %-34s %s\n", $$1, $$2 }'
+
+print-%:
+	@echo '$($*)'
+
+.PHONY: all brokerd clean install help
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)

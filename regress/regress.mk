@@ -15,5 +15,40 @@ unit-$(1): $(patsubst regress/unit/%.c,$(BUILD)/unit/%,$(wildcard regress/unit/$
 .PHONY: unit-$(1)
 endef
 
+# What a unit test is linked from stays, so that the next build is quick.
+.PRECIOUS: $(BUILD)/obj/%.o
+
 .SECONDEXPANSION:
 $(foreach c,$(COMPONENTS),$(eval $(call unit_rules,$(c))))
+
+unit-programs: $(UNIT_BINS)
+unit-programs-asan:
+	@+$(MAKE) --no-print-directory BUILD='$(BUILD)/asan' SAN=address,undefined OPT='-O1 -g' unit-programs
+unit-programs-tsan:
+	@+$(MAKE) --no-print-directory BUILD='$(BUILD)/tsan' SAN=thread OPT='-O1 -g' unit-programs
+
+# The suites are the lines of regress/suites.list; regress/run builds what the chosen ones need.
+SUITES ?=
+SKIPS_FAIL ?=
+JOBS ?= 2
+
+packages-check:
+	@docker/local/packages.sh install build run check
+
+## check SUITES=all SKIPS_FAIL=0: every test, or those suites of regress/suites.list
+check: packages-check
+	@regress/run --build '$(BUILD)' --jobs '$(JOBS)' --suites '$(filter-out all,$(SUITES))' \
+		$(if $(filter-out 0,$(SKIPS_FAIL)),--skips-fail)
+
+lint-prepare: $(GEN_HEADERS)
+
+## lint: format, compiler and clang-tidy warnings, order of the components, sizes of files, scripts
+lint: packages-check
+	@+$(MAKE) --no-print-directory lint-prepare
+	@regress/lint/run
+
+## format: lays the C code out with clang-format
+format:
+	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs -r "$$(docker/local/packages.sh tool clang-format)" -i
+
+.PHONY: unit-programs unit-programs-asan unit-programs-tsan packages-check check lint-prepare lint format

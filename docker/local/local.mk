@@ -14,13 +14,19 @@ run stop status logs psql destroy: export PGB_RUN_DIR = $(RUN_DIR)
 packages-run:
 	@docker/local/packages.sh install build run
 
+## run BROKERS=1 PORT=9092 RUN_DIR=run: starts a cluster with a PostgreSQL of its own, or does nothing when it runs
 run: packages-run
 	@+$(MAKE) --no-print-directory all
 	@$(CLUSTER) start $(CLUSTER_OPTIONS)
 
+## stop: stops it, the data are kept
+## status: a line for each process
+## logs: the end of its logs, and what comes
+## psql: opens psql in its database, or reads SQL from standard input
 stop status logs psql:
 	@$(CLUSTER) $@ $(CLUSTER_OPTIONS)
 
+## destroy: stops it and deletes its data
 # After a `make destroy run` the data are gone before the start, in any order of -j.
 destroy:
 	@$(CLUSTER) $@ $(CLUSTER_OPTIONS)

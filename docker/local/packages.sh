@@ -5,6 +5,7 @@
 #   packages.sh install build run      installs what is missing of these lists (apt-get)
 #   packages.sh missing build run      prints what is missing, one line, and ends with 1 if anything is
 #   packages.sh list build run check   prints the names
+#   packages.sh tool clang-tidy        prints how the tool is called here (clang-tidy-14)
 #
 # As root, or where sudo asks for no password, it installs; otherwise it prints the one line to run and
 # ends with 1.  Where there is no dpkg, or with PACKAGES=no, it trusts that what is needed is there.
@@ -132,5 +133,6 @@ case $command in
 		[ -z "$missing" ] || { echo "$missing"; exit 1; }
 		;;
 	list) names_of "$@" ;;
-	*) sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+	tool) echo "$1-$CLANG" ;;
+	*) sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
