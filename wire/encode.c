@@ -31,9 +31,8 @@ wire_writer_free(WireWriter *w)
 	wire_writer_init(w);
 }
 
-/* Where the next `n` bytes go; NULL once failed. */
-static uint8_t *
-room(WireWriter *w, size_t n)
+uint8_t *
+wire_put_room(WireWriter *w, size_t n)
 {
 	size_t cap = w->cap;
 	uint8_t *p;
@@ -68,7 +67,7 @@ room(WireWriter *w, size_t n)
 void
 wire_put_bytes(WireWriter *w, const void *src, size_t len)
 {
-	uint8_t *p = room(w, len);
+	uint8_t *p = wire_put_room(w, len);
 
 	if (p != NULL && len > 0)
 		memcpy(p, src, len);
@@ -77,7 +76,7 @@ wire_put_bytes(WireWriter *w, const void *src, size_t len)
 static void
 put_uvarint(WireWriter *w, uint32_t v)
 {
-	uint8_t *p = room(w, (size_t) uvarint_size(v));
+	uint8_t *p = wire_put_room(w, (size_t) uvarint_size(v));
 
 	if (p != NULL)
 		uvarint_put(p, v);
@@ -86,7 +85,7 @@ put_uvarint(WireWriter *w, uint32_t v)
 static void
 put8(WireWriter *w, uint8_t v)
 {
-	uint8_t *p = room(w, 1);
+	uint8_t *p = wire_put_room(w, 1);
 
 	if (p != NULL)
 		*p = v;
@@ -95,7 +94,7 @@ put8(WireWriter *w, uint8_t v)
 static void
 put16(WireWriter *w, uint16_t v)
 {
-	uint8_t *p = room(w, 2);
+	uint8_t *p = wire_put_room(w, 2);
 
 	if (p != NULL)
 		put_be16(p, v);
@@ -104,7 +103,7 @@ put16(WireWriter *w, uint16_t v)
 static void
 put32(WireWriter *w, uint32_t v)
 {
-	uint8_t *p = room(w, 4);
+	uint8_t *p = wire_put_room(w, 4);
 
 	if (p != NULL)
 		put_be32(p, v);
@@ -113,7 +112,7 @@ put32(WireWriter *w, uint32_t v)
 static void
 put64(WireWriter *w, uint64_t v)
 {
-	uint8_t *p = room(w, 8);
+	uint8_t *p = wire_put_room(w, 8);
 
 	if (p != NULL)
 		put_be64(p, v);
@@ -349,7 +348,7 @@ encode_tagged_field(const WireField *f, int16_t version, WireWriter *w, const ui
 	encode_field(f, version, true, w, base);
 	size = w->len - start;
 	more = uvarint_size(size) - 1;
-	if (more > 0 && room(w, (size_t) more) != NULL)
+	if (more > 0 && wire_put_room(w, (size_t) more) != NULL)
 		memmove(w->buf + start + more, w->buf + start, size);
 	if (!w->failed)
 		uvarint_put(w->buf + start - 1, size);
