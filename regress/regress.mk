@@ -6,7 +6,7 @@ UNIT_BINS = $(patsubst regress/unit/%.c,$(BUILD)/unit/%,$(UNIT_SRCS))
 
 # $(BUILD)/unit/COMPONENT/test_x; `make unit-COMPONENT` builds and runs one component's.
 define unit_rules
-$(BUILD)/unit/$(1)/%: $(BUILD)/obj/regress/unit/$(1)/%.o $$(call libs_of,$(1))
+$(BUILD)/unit/$(1)/%: $(BUILD)/obj/regress/unit/$(1)/%.o $$$$(call libs_of,$(1))
 	@mkdir -p $$(@D)
 	@echo "  LINK  $$@"
 	@$$(CC) $$(LDFLAGS) -o $$@ $$< -Wl,--start-group $$(call libs_of,$(1)) -Wl,--end-group $$(LDLIBS)
