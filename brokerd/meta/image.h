@@ -100,6 +100,7 @@ typedef struct MetaBroker
 	int32_t n_endpoints;
 	int64_t version;
 	void *user;
+	bool seen; /* by the full read under way */
 } MetaBroker;
 
 typedef struct MetaImage MetaImage;
