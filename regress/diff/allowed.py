@@ -22,6 +22,7 @@ def by(*keys):
 
 FIELDS = [
     ("*.ErrorMessage", "presence", None, "sentences are our own; whether there is one counts"),
+    ("*.BatchIndexErrorMessage", "presence", None, "sentences are our own; whether there is one counts"),
     ("*.ThrottleTimeMs", "presence", None, "how long a quota holds one back depends on the clock; whether counts"),
     ("*.ClusterId", "presence", None, "each cluster has an id of its own"),
     ("*.TopicId", "id", "topic id", "each cluster makes its own topic ids"),
@@ -30,6 +31,8 @@ FIELDS = [
     ("*.ProducerId", "id", "producer", "producer ids come from the broker"),
     ("*.Records[].producer_id", "id", "producer", "producer ids come from the broker"),
     ("*.FinalizedFeaturesEpoch", "presence", None, "how often a cluster's metadata changed before the question"),
+    ("Produce.Responses", "sort", by("Name", "TopicId"), "Kafka's order is that of a hash table"),
+    ("Produce.Responses[].PartitionResponses", "sort", by("Index"), "Kafka's order is that of a hash table"),
     ("Metadata.Topics", "sort", by("Name", "TopicId"), "Kafka's order is that of a hash table"),
     ("Metadata.Topics", "drop", lambda topic: (topic.get("Name") or "").startswith("__"),
      "Kafka keeps groups and transactions in internal topics; ours are in PostgreSQL"),

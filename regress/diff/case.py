@@ -33,7 +33,7 @@ class Case:
     def __init__(self, api, version, name, function):
         self.api, self.version, self.name, self.function = api, version, name, function
         self.title = f"{api} v{version}: {name}"
-        self.id = re.sub(r"[^A-Za-z0-9]+", "-", f"{api} {version} {name}")
+        self.id = re.sub(r"[^A-Za-z0-9-]+", "-", f"{api} {version} {name}")
 
 
 def versions_of(api, wanted):

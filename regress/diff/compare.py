@@ -69,6 +69,7 @@ def normalise(rules, names, path, value):
     """The value with what may differ taken out, by the rules that fit its path."""
     if path.endswith("Records") and isinstance(value, bytes):
         value = batch.describe(value)
+    order = None
     for how, argument in rules.of_path(path):
         if how == "ignore":
             return "<any>"
@@ -79,13 +80,14 @@ def normalise(rules, names, path, value):
         if how == "drop" and isinstance(value, list):
             value = [item for item in value if not argument(item)]
         if how == "sort" and isinstance(value, list):
-            value = sorted(value, key=argument)
+            order = argument
         if how == "map" and value is not None:
             value = argument(value)
     if isinstance(value, dict):
         return {key: normalise(rules, names, f"{path}.{key}", item) for key, item in value.items()}
     if isinstance(value, list):
-        return [normalise(rules, names, f"{path}[]", item) for item in value]
+        items = [normalise(rules, names, f"{path}[]", item) for item in value]
+        return sorted(items, key=order) if order else items     # by what ids became, not by the ids
     if isinstance(value, (uuid.UUID, bytes)):
         return str(value) if isinstance(value, uuid.UUID) else value.hex()
     return value

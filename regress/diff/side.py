@@ -9,6 +9,7 @@ import socket
 import struct
 import threading
 import time
+import uuid
 
 import batch
 from messages import DecodeError
@@ -16,6 +17,7 @@ from messages import DecodeError
 CLOSED, SILENT = "<closed>", "<silent>"
 CLIENT_ID = "diff"
 PATIENCE = 15.0     # for an answer that ought to come
+NOBODY = uuid.UUID("11111111-2222-3333-4444-555555555555")      # an id that no topic has
 RETRIABLE = {3, 5, 6, 14, 15, 16, 41, 100}
 
 
@@ -128,7 +130,7 @@ class Side:
         self.connections = []
         self.main = None
         self.common = {}        # what the fixture made once for every case
-        self.topic_ids = {}     # topic id -> name, of all that were seen
+        self.topic_ids = {NOBODY: "nobody"}   # topic id -> name, of all that were seen
         self.lock = threading.Lock()
 
     def begin(self, case_id):
@@ -215,7 +217,15 @@ class Side:
         code = answer["Topics"][0]["ErrorCode"] if isinstance(answer, dict) else answer
         if code != 0:
             raise RuntimeError(f"{self.name}: topic {name} was not created: {code}")
-        return self.eventually(f"topic {name}", lambda: self.find_topic(name))
+        topic = self.eventually(f"topic {name}", lambda: self.find_topic(name))
+        self.eventually(f"leadership of {name}", lambda: self.is_led(topic))
+        return topic
+
+    def is_led(self, topic):
+        """Kafka's metadata names a leader a moment before that leader knows."""
+        answer = self.request("ListOffsets", 4, {"ReplicaId": -1, "Topics": [{"Name": topic.name, "Partitions": [
+            {"PartitionIndex": number, "Timestamp": -1} for number in range(topic.partitions)]}]})
+        return all(part["ErrorCode"] == 0 for part in answer["Topics"][0]["Partitions"])
 
     def produce_body(self, topic, records, partition=0, acks=-1, timeout=10000, transactional_id=None):
         return {"TransactionalId": transactional_id, "Acks": acks, "TimeoutMs": timeout, "TopicData": [

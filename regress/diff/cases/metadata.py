@@ -2,12 +2,10 @@
 Metadata.  v0: no topics = all; from v1 null = all, none = none; from v4 the client says whether to create; topic
 ids from v10, asked for by id from v12.
 """
-import uuid
-
 from case import case, questions
 from fixture import COMMON
+from side import NOBODY
 
-NOBODY = uuid.UUID("11111111-2222-3333-4444-555555555555")
 
 
 def named(*names, **more):
