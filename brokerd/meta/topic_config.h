@@ -54,7 +54,7 @@ const ConfigKey *topic_config_key(const TopicConfigs *configs, int scope, const 
  * NULL only for an unknown key; `source` may be NULL.
  */
 const char *topic_config_text(const TopicConfigs *configs, const MetaImage *image, const MetaTopic *topic,
-							  const char *key, ConfigSource *source, char buf[TOPIC_CONFIG_TEXT]);
+							  const char *key, ConfigSource *source);
 int64_t topic_config_int(const TopicConfigs *configs, const MetaImage *image, const MetaTopic *topic,
 						 const char *key);
 bool topic_config_bool(const TopicConfigs *configs, const MetaImage *image, const MetaTopic *topic,
