@@ -195,11 +195,10 @@ typedef struct GroupCommit
 } GroupCommit;
 
 /*
- * The code to refuse with, or 0 and the generation as it is saved: what the write must be fenced with
- * (GROUP_NEVER_SAVED: SQL has no row of this group yet).  A commit keeps its member's session alive.
- * A commit without membership makes a simple group of an unknown id.
+ * The code to refuse with, or 0 and the generation that SQL has once what is on its way has landed: what the
+ * write must be fenced with.  (0: no row yet, or that of a simple group.)  A commit keeps its member's session
+ * alive; one without membership makes a simple group of an unknown id.
  */
-#define GROUP_NEVER_SAVED (-1)
 int16_t group_check_commit(GroupSet *set, int64_t now, const GroupCommit *in, int32_t *saved_generation);
 
 int16_t group_check_delete(const GroupSet *set, WStr group_id);        /* 69 not found, 68 not empty */
@@ -278,7 +277,7 @@ typedef struct GroupSave
 {
 	uint64_t serial; /* to give to group_saved() */
 	int32_t slot;
-	int32_t expected_generation; /* what SQL must have, or the save is refused; GROUP_NEVER_SAVED: no row */
+	int32_t expected_generation; /* what SQL must have, or the save is refused; 0: perhaps no row */
 	GroupRow row;
 	GroupHistory history;
 } GroupSave;
