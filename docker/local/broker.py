@@ -9,7 +9,7 @@ import os
 import signal
 
 import probe
-from procs import Trouble, end, is_gone, read_pid_file, spawn, start_time, wait_until
+from procs import Trouble, end, is_gone, process_cwd, read_pid_file, spawn, start_time, wait_until
 
 HEADER = """# Broker {id} of the cluster that `make run` made.  The keys between the lines are set again at each
 # start; add any others of docs/configuration.md below, they are kept.
@@ -35,7 +35,9 @@ class Broker:
         return f"{self.host}:{self.port}"
 
     def pid(self):
-        return read_pid_file(self.pid_file)
+        """The running process, which stands in our folder: a copy of RUN_DIR has a copy of the pid file too."""
+        pid = read_pid_file(self.pid_file)
+        return pid if pid and process_cwd(pid) in (os.path.realpath(self.folder), None) else None
 
     def state(self):
         if self.pid() is None:

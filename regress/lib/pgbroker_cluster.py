@@ -263,9 +263,7 @@ def reap(folder):
     keep = os.environ.get("KEEP") == "1"
     for name in os.listdir(folder) if os.path.isdir(folder) else []:
         if name.startswith("broker-"):
-            pid = local_broker.read_pid_file(os.path.join(folder, name, "brokerd.pid"))
-            if pid:
-                os.kill(pid, signal.SIGKILL)
+            local_broker.Broker(0, os.path.join(folder, name), 0, None).kill()
     server = Postgres(os.path.join(folder, "postgres"), unprivileged_user())
     pids = server.processes()
     for pid in pids:
