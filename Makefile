@@ -72,9 +72,10 @@ $(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c | $(GEN_HEADERS)
 	@$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 brokerd: $(BUILD)/brokerd
-$(BUILD)/brokerd: $(BUILD)/obj/brokerd/main.o $(call libs_of,api)
+MAIN_OBJS = $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard brokerd/*.c))
+$(BUILD)/brokerd: $(MAIN_OBJS) $(call libs_of,api)
 	@echo "  LINK  $@"
-	@$(CC) $(LDFLAGS) -o $@ $< -Wl,--start-group $(call libs_of,api) -Wl,--end-group $(LDLIBS)
+	@$(CC) $(LDFLAGS) -o $@ $(MAIN_OBJS) -Wl,--start-group $(call libs_of,api) -Wl,--end-group $(LDLIBS)
 
 ## clean: removes what was built
 clean:
