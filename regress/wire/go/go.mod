@@ -1,0 +1,5 @@
+module wirevectors
+
+go 1.26.0
+
+require github.com/twmb/franz-go/pkg/kmsg v1.15.1

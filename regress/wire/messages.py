@@ -1,0 +1,13 @@
+#!/usr/bin/env python3
+"""Prints "NAME MIN MAX KEY" of every message in wire/schema (KEY -1: no request), what the vector programs read."""
+import os
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, os.pardir))
+from wire.schema import schema      # noqa: E402
+
+for api in schema.load().values():
+    for m in (api.request, api.response, api.data):
+        if m is not None:
+            print(m.name, *m.versions, -1 if api.key is None else api.key)
