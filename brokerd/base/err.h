@@ -14,12 +14,12 @@
 
 typedef struct Err
 {
-	int16_t code;	 /* Kafka error code, wire/errors.h; 0 = none given */
-	int		sys;	 /* errno, or 0 */
-	char	text[512];
+	int16_t code; /* Kafka error code, wire/errors.h; 0 = none given */
+	int sys;      /* errno, or 0 */
+	char text[512];
 } Err;
 
 /* Fill `err` (may be NULL) and return false, so that `return err_set(...)` reads well. */
-bool	err_set(Err *err, int16_t code, int sys, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+bool err_set(Err *err, int16_t code, int sys, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
 #endif

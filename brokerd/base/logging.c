@@ -16,8 +16,8 @@ enum
 
 typedef struct Line
 {
-	int		len;
-	char	text[LINE_MAX_BYTES];
+	int len;
+	char text[LINE_MAX_BYTES];
 } Line;
 
 /*
@@ -29,11 +29,11 @@ static struct
 	pthread_mutex_t lock;
 	pthread_cond_t more;
 	pthread_t thread;
-	bool	running;
-	bool	stopping;
-	unsigned head;	/* next line to write */
+	bool running;
+	bool stopping;
+	unsigned head;  /* next line to write */
 	unsigned count; /* lines waiting */
-	Line	lines[RING_LINES];
+	Line lines[RING_LINES];
 } ring = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
 
 static _Atomic int least_level = LOG_INFO;
@@ -60,7 +60,7 @@ writer_main(void *arg)
 	pthread_mutex_lock(&ring.lock);
 	for (;;)
 	{
-		Line	line;
+		Line line;
 
 		while (ring.count == 0 && !ring.stopping)
 			pthread_cond_wait(&ring.more, &ring.lock);
@@ -116,20 +116,20 @@ void
 log_msg(LogLevel level, const char *subsystem, const char *fmt, ...)
 {
 	static const char *const names[] = {"DEBUG", "INFO", "WARNING", "ERROR", "FATAL"};
-	char	text[LINE_MAX_BYTES];
+	char text[LINE_MAX_BYTES];
 	struct timespec ts;
 	struct tm tm;
 	va_list ap;
-	size_t	len;
-	int		n;
+	size_t len;
+	int n;
 
 	if ((int) level < atomic_load(&least_level))
 		return;
 	clock_gettime(CLOCK_REALTIME, &ts);
 	gmtime_r(&ts.tv_sec, &tm);
 	len = strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &tm);
-	len += (size_t) snprintf(text + len, sizeof(text) - len, ".%03d UTC %-7s %s: ", (int) (ts.tv_nsec / 1000000),
-							 names[level], subsystem);
+	len += (size_t) snprintf(text + len, sizeof(text) - len,
+							 ".%03d UTC %-7s %s: ", (int) (ts.tv_nsec / 1000000), names[level], subsystem);
 	va_start(ap, fmt);
 	n = vsnprintf(text + len, sizeof(text) - len - 1, fmt, ap);
 	va_end(ap);
@@ -148,7 +148,7 @@ log_msg(LogLevel level, const char *subsystem, const char *fmt, ...)
 		atomic_fetch_add(&dropped, 1);
 	else
 	{
-		Line   *line = &ring.lines[(ring.head + ring.count) % RING_LINES];
+		Line *line = &ring.lines[(ring.head + ring.count) % RING_LINES];
 
 		memcpy(line->text, text, len);
 		line->len = (int) len;

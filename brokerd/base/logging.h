@@ -24,10 +24,11 @@ typedef enum LogLevel
 } LogLevel;
 
 /* `subsystem` is a folder of brokerd: "storage", "net", "meta".  The message has no newline. */
-void	log_msg(LogLevel level, const char *subsystem, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-void	log_set_level(LogLevel least);
-bool	log_start_writer(void);
-void	log_stop_writer(void);	 /* drains the ring */
+void log_msg(LogLevel level, const char *subsystem, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+void log_set_level(LogLevel least);
+bool log_start_writer(void);
+void log_stop_writer(void); /* drains the ring */
 uint64_t log_dropped(void);
 
 #endif

@@ -1,0 +1,186 @@
+/*
+ * DescribeConfigs (key 32), v1-4: effective values with where they come from, synonyms (v1), types and docs (v3).
+ * Answered from the image and the table of keys.  Topics, brokers (this one, or "" for the cluster's defaults),
+ * groups.
+ */
+#include "brokerd/api/common.h"
+#include "brokerd/api/config_entries.h"
+#include "brokerd/api/handlers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum
+{
+	RESOURCE_TOPIC = 2,
+	RESOURCE_BROKER = 4
+};
+
+typedef DescribeConfigsResponseResultsConfigs Entry;
+
+static bool
+is_asked(const DescribeConfigsRequestResources *resource, const char *name)
+{
+	if (resource->n_configuration_keys < 0)
+		return true;
+	for (int32_t i = 0; i < resource->n_configuration_keys; i++)
+		if (wstr_eq(resource->configuration_keys[i], wstr(name)))
+			return true;
+	return false;
+}
+
+/* Kafka's numbers for types: BOOLEAN 1, STRING 2, INT 3, SHORT 4, LONG 5, DOUBLE 6, LIST 7. */
+static int8_t
+type_code(ConfigType type)
+{
+	static const int8_t codes[] = {
+		[CFG_BOOL] = 1, [CFG_STRING] = 2, [CFG_INT] = 3, [CFG_LONG] = 5, [CFG_DOUBLE] = 6, [CFG_LIST] = 7};
+
+	return codes[type];
+}
+
+static void
+fill_synonyms(ApiCall *call, const MetaTopic *topic, int scope, const char *key, Entry *out)
+{
+	ConfigLayer layers[CONFIG_MAX_LAYERS];
+	int n =
+		topic_config_layers(call->broker->configs, meta_image(call->broker->meta), topic, scope, key, layers);
+
+	out->synonyms = API_NEW(call, DescribeConfigsResponseResultsConfigsSynonyms, n);
+	out->n_synonyms = n;
+	for (int i = 0; i < n; i++)
+	{
+		out->synonyms[i].name = wstr(layers[i].name);
+		out->synonyms[i].value = api_copy(call, layers[i].value);
+		out->synonyms[i].source = (int8_t) layers[i].source;
+	}
+}
+
+static void
+fill_entry(ApiCall *call, const ConfigKey *key, Entry *out)
+{
+	const DescribeConfigsRequest *request = call->body;
+
+	out->name = wstr(key->name);
+	out->read_only = false;
+	out->is_sensitive = false;
+	out->config_type = type_code(key->type);
+	out->n_synonyms = 0;
+	if (request->include_documentation)
+		out->documentation = wstr(key->doc);
+}
+
+static void
+describe_topic(ApiCall *call, const DescribeConfigsRequestResources *in, DescribeConfigsResponseResults *out)
+{
+	const DescribeConfigsRequest *request = call->body;
+	const MetaTopic *topic =
+		in->resource_name.len > 0
+			? meta_image_topic(meta_image(call->broker->meta), in->resource_name.s, in->resource_name.len)
+			: NULL;
+	ConfigEntry *entries;
+	int32_t n;
+
+	if (topic_name_fault(in->resource_name) != NULL)
+	{
+		out->error_code = KERR_INVALID_TOPIC_EXCEPTION;
+		out->error_message =
+			api_printf(call, "Topic name is invalid: %s", topic_name_fault(in->resource_name));
+		return;
+	}
+	if (topic == NULL)
+	{
+		out->error_code = KERR_UNKNOWN_TOPIC_OR_PARTITION;
+		out->error_message = wstr(kerr_message(out->error_code));
+		return;
+	}
+	entries = config_entries_of_topic(call, in->resource_name, &n);
+	out->configs = API_NEW(call, DescribeConfigsResponseResultsConfigs, n);
+	for (int32_t i = 0; i < n; i++)
+	{
+		Entry *entry;
+
+		if (!is_asked(in, entries[i].key->name))
+			continue;
+		entry = &out->configs[out->n_configs++];
+		fill_entry(call, entries[i].key, entry);
+		entry->value = entries[i].value;
+		entry->config_source = entries[i].source;
+		if (request->include_synonyms)
+			fill_synonyms(call, topic, CFG_TOPIC, entries[i].key->name, entry);
+	}
+}
+
+/* "" is the defaults of all brokers (dynamic ones only, as Kafka shows them); a number is that broker: this one. */
+static void
+describe_broker(ApiCall *call, const DescribeConfigsRequestResources *in, DescribeConfigsResponseResults *out)
+{
+	const DescribeConfigsRequest *request = call->body;
+	const TopicConfigs *configs = call->broker->configs;
+	MetaImage *image = meta_image(call->broker->meta);
+	bool cluster = in->resource_name.len <= 0;
+	int scope = cluster ? CFG_CLUSTER : CFG_BROKER;
+	int n = topic_config_keys(configs, scope, NULL, 0);
+	const ConfigKey **keys = api_alloc(call, sizeof(*keys) * (size_t) n);
+	char id[16];
+
+	snprintf(id, sizeof(id), "%d", call->broker->config->node_id);
+	if (!cluster && !wstr_eq(in->resource_name, wstr(id)))
+	{
+		out->error_code = KERR_INVALID_REQUEST;
+		out->error_message =
+			api_printf(call, "Unexpected broker id, expected %s or empty string, but received %.*s", id,
+					   in->resource_name.len, in->resource_name.s);
+		return;
+	}
+	topic_config_keys(configs, scope, keys, n);
+	out->configs = API_NEW(call, DescribeConfigsResponseResultsConfigs, n);
+	for (int i = 0; i < n; i++)
+	{
+		Entry *entry;
+		ConfigSource source = CONFIG_SOURCE_DEFAULT;
+		char text[TOPIC_CONFIG_TEXT];
+		const char *value = cluster ? meta_image_cluster_config(image, keys[i]->name)
+									: broker_config_text(configs, image, keys[i]->name, &source, text);
+
+		if (!is_asked(in, keys[i]->name) || (cluster && value == NULL))
+			continue;
+		entry = &out->configs[out->n_configs++];
+		fill_entry(call, keys[i], entry);
+		entry->value = api_copy(call, value);
+		entry->read_only = keys[i]->restart;
+		entry->config_source = cluster ? CONFIG_SOURCE_CLUSTER : (int8_t) source;
+		if (request->include_synonyms)
+			fill_synonyms(call, NULL, scope, keys[i]->name, entry);
+	}
+}
+
+void
+describe_configs_handle(ApiCall *call)
+{
+	const DescribeConfigsRequest *request = call->body;
+	DescribeConfigsResponse response;
+
+	WIRE_INIT(DescribeConfigsResponse, &response);
+	response.results = API_NEW(call, DescribeConfigsResponseResults, request->n_resources);
+	response.n_results = request->n_resources > 0 ? request->n_resources : 0;
+	for (int32_t i = 0; i < response.n_results; i++)
+	{
+		const DescribeConfigsRequestResources *in = &request->resources[i];
+		DescribeConfigsResponseResults *out = &response.results[i];
+
+		out->resource_type = in->resource_type;
+		out->resource_name = in->resource_name;
+		out->n_configs = 0;
+		if (in->resource_type == RESOURCE_TOPIC)
+			describe_topic(call, in, out);
+		else if (in->resource_type == RESOURCE_BROKER)
+			describe_broker(call, in, out);
+		else
+		{
+			out->error_code = KERR_INVALID_REQUEST;
+			out->error_message = WSTR_LIT("Configs of this kind of resource are not kept here.");
+		}
+	}
+	api_reply(call, &response);
+}

@@ -1,0 +1,275 @@
+/*
+ * Produce (key 0), v3-13.
+ *
+ *     frame ─▶ each partition: leader? enough replicas? ─▶ partition_append() ─▶ writer ─▶ group commit
+ *                     │ error: its code, nothing written              │
+ *                     ▼                                               ▼ synced (acks=1), committed (acks=all)
+ *               answered when every partition has its result, or the client's timeout ends
+ *
+ * v7 zstd; v8 record errors and messages; v9 flexible; v10 leader hints (KIP-951); v13 topic ids.
+ * Batches are stamped in place and written from the frame, so the request lives until storage is done with it.
+ */
+#include "brokerd/api/common.h"
+#include "brokerd/api/handlers.h"
+#include "wire/batch.h"
+
+typedef struct ProduceOp ProduceOp;
+
+typedef struct ProducePart
+{
+	PartitionWaiter waiter;
+	ProduceOp *op;
+	ProduceResponseResponsesPartitionResponses *out;
+} ProducePart;
+
+struct ProduceOp
+{
+	ApiCall *call;
+	const ProduceRequest *request;
+	ProduceResponse response;
+	LeaderHints hints;
+	ProducePart *parts;
+	int n_parts;
+	int n_waiting;
+	bool timing;
+	ev_timer timeout;
+};
+
+static void
+on_written(void *owner)
+{
+	net_request_unref(owner);
+}
+
+static void
+finish(ProduceOp *op)
+{
+	ApiCall *call = op->call;
+
+	if (op->timing)
+		ev_timer_stop(call->broker->loop, &op->timeout);
+	op->timing = false;
+	if (op->hints.n > 0)
+	{
+		op->response.node_endpoints = API_NEW(call, ProduceResponseNodeEndpoints, op->hints.n);
+		for (int32_t i = 0; i < op->hints.n; i++)
+		{
+			const MetaEndpoint *end = common_endpoint(call, op->hints.ids[i]);
+			const MetaBroker *broker = meta_image_broker(meta_image(call->broker->meta), op->hints.ids[i]);
+
+			if (end == NULL)
+				continue;
+			op->response.node_endpoints[op->response.n_node_endpoints++] =
+				(ProduceResponseNodeEndpoints){.node_id = op->hints.ids[i],
+											   .host = wstr(end->host),
+											   .port = end->port,
+											   .rack = wstr(broker->rack)};
+		}
+	}
+	api_reply(call, &op->response);
+}
+
+static void
+fail_part(ProduceOp *op, ProduceResponseResponsesPartitionResponses *out, int16_t error, const char *message)
+{
+	(void) op;
+	out->error_code = error;
+	out->base_offset = -1;
+	out->log_append_time_ms = -1;
+	out->log_start_offset = -1;
+	if (message != NULL)
+		out->error_message = wstr(message);
+}
+
+static void
+on_reached(PartitionWaiter *w, int16_t error)
+{
+	ProducePart *part = w->owner;
+	ProduceOp *op = part->op;
+
+	if (error != KERR_NONE)
+		fail_part(op, part->out, error, NULL);
+	if (--op->n_waiting == 0)
+		finish(op);
+}
+
+/* The records are in the log and may yet be replicated; the client must ask again to know (Kafka too). */
+static void
+on_timeout(struct ev_loop *loop, ev_timer *timer, int revents)
+{
+	ProduceOp *op = timer->data;
+
+	(void) loop;
+	(void) revents;
+	for (int i = 0; i < op->n_parts; i++)
+		if (op->parts[i].waiter.partition != NULL)
+		{
+			partition_unwait(&op->parts[i].waiter);
+			fail_part(op, op->parts[i].out, KERR_REQUEST_TIMED_OUT, NULL);
+		}
+	op->n_waiting = 0;
+	op->timing = false;
+	finish(op);
+}
+
+/* What the version of the request forbids, before the log looks at the batch. */
+static int16_t
+check_records(const ApiCall *call, const WRecords *records, const char **message)
+{
+	if (records->len <= 0)
+	{
+		*message = "a Produce request must have one record batch for each partition";
+		return KERR_INVALID_RECORD;
+	}
+	if (call->version < 7 && records->len >= BATCH_HEADER_SIZE &&
+		(batch_attributes(records->p) & BATCH_CODEC_MASK) == COMPRESSION_ZSTD)
+	{
+		*message = "zstd needs Produce version 7";
+		return KERR_UNSUPPORTED_COMPRESSION_TYPE;
+	}
+	return KERR_NONE;
+}
+
+static void
+produce_part(ProduceOp *op, ProducePart *part, PartitionTopic *topic, int16_t topic_error, WRecords *records)
+{
+	ApiCall *call = op->call;
+	int16_t acks = op->request->acks;
+	ProduceResponseResponsesPartitionResponses *out = part->out;
+	const char *message = NULL;
+	Partition *p;
+	LogAppend append = {0};
+	int16_t error;
+
+	if (topic == NULL)
+	{
+		fail_part(op, out, topic_error, NULL);
+		return;
+	}
+	if (out->index < 0 || out->index >= topic->n_partitions)
+	{
+		fail_part(op, out, KERR_UNKNOWN_TOPIC_OR_PARTITION, NULL);
+		return;
+	}
+	p = &topic->partitions[out->index];
+	error = partition_check_leader(p, -1);
+	if (error == KERR_NONE && acks == -1 && !partition_enough_replicas(p))
+		error = KERR_NOT_ENOUGH_REPLICAS;
+	if (error == KERR_NONE)
+		error = check_records(call, records, &message);
+	if (error != KERR_NONE)
+	{
+		if (error == KERR_NOT_LEADER_OR_FOLLOWER)
+		{
+			out->current_leader.leader_id = p->leader;
+			out->current_leader.leader_epoch = p->leader_epoch;
+			common_add_hint(call, &op->hints, p->leader);
+		}
+		fail_part(op, out, error, message);
+		return;
+	}
+
+	append.records = call->req->frame + (records->p - call->req->frame);
+	append.len = records->len;
+	append.release = on_written;
+	append.owner = call->req;
+	net_request_ref(call->req);
+	error = partition_append(p, &append);
+	if (error != KERR_NONE)
+	{
+		net_request_unref(call->req);
+		fail_part(op, out, error, append.message);
+		return;
+	}
+	if (append.duplicate)
+		net_request_unref(call->req);
+	out->base_offset = append.base_offset;
+	out->log_append_time_ms = append.log_append_time_ms;
+	out->log_start_offset = append.log_start_offset;
+	if (acks == 0)
+		return;
+	part->waiter.wake = on_reached;
+	part->waiter.owner = part;
+	if (partition_wait(p, &part->waiter, acks == 1 ? WAIT_SYNCED : WAIT_COMMITTED, append.end_offset))
+		op->n_waiting++;
+}
+
+static void
+produce_all(ProduceOp *op)
+{
+	ApiCall *call = op->call;
+	const ProduceRequest *request = op->request;
+	bool by_id = call->version >= 13;
+	int n = 0;
+
+	for (int32_t i = 0; i < request->n_topic_data; i++)
+		n += request->topic_data[i].n_partition_data > 0 ? request->topic_data[i].n_partition_data : 0;
+	op->parts = api_alloc(call, sizeof(*op->parts) * (size_t) n);
+	op->n_parts = n;
+	op->response.responses = API_NEW(call, ProduceResponseResponses, request->n_topic_data);
+	op->response.n_responses = request->n_topic_data > 0 ? request->n_topic_data : 0;
+	n = 0;
+	for (int32_t i = 0; i < request->n_topic_data; i++)
+	{
+		const ProduceRequestTopicData *in = &request->topic_data[i];
+		ProduceResponseResponses *out = &op->response.responses[i];
+		int16_t error;
+		PartitionTopic *topic = common_find_topic(call, in->name, &in->topic_id, by_id, &error);
+
+		out->name = in->name;
+		out->topic_id = in->topic_id;
+		out->n_partition_responses = in->n_partition_data > 0 ? in->n_partition_data : 0;
+		out->partition_responses =
+			API_NEW(call, ProduceResponseResponsesPartitionResponses, in->n_partition_data);
+		for (int32_t j = 0; j < out->n_partition_responses; j++, n++)
+		{
+			op->parts[n].op = op;
+			op->parts[n].out = &out->partition_responses[j];
+			op->parts[n].out->index = in->partition_data[j].index;
+			if (request->acks < -1 || request->acks > 1)
+				fail_part(op, op->parts[n].out, KERR_INVALID_REQUIRED_ACKS, NULL);
+			else
+				produce_part(op, &op->parts[n], topic, error, &in->partition_data[j].records);
+		}
+	}
+}
+
+static bool
+any_error(const ProduceOp *op)
+{
+	for (int i = 0; i < op->n_parts; i++)
+		if (op->parts[i].out->error_code != KERR_NONE)
+			return true;
+	return false;
+}
+
+void
+produce_handle(ApiCall *call)
+{
+	ProduceOp *op = api_alloc(call, sizeof(*op));
+
+	op->call = call;
+	op->request = call->body;
+	WIRE_INIT(ProduceResponse, &op->response);
+	produce_all(op);
+	if (op->request->acks == 0)
+	{
+		/* There is no answer to carry an error: closing the connection makes the client look again. */
+		if (any_error(op))
+			api_abort(call);
+		else
+			api_no_reply(call);
+		return;
+	}
+	if (op->n_waiting == 0)
+	{
+		finish(op);
+		return;
+	}
+	call->op = op;
+	ev_timer_init(&op->timeout, on_timeout,
+				  op->request->timeout_ms > 0 ? op->request->timeout_ms / 1000. : 0., 0.);
+	op->timeout.data = op;
+	ev_timer_start(call->broker->loop, &op->timeout);
+	op->timing = true;
+}

@@ -1,0 +1,24 @@
+/* internal.h: what the files of cluster/ share.  Nobody else includes it. */
+#ifndef BROKERD_CLUSTER_INTERNAL_H
+#define BROKERD_CLUSTER_INTERNAL_H
+
+#include "brokerd/cluster/partition.h"
+
+struct PartitionTable
+{
+	PartitionOptions opt;
+	PartitionTopic *by_name;
+	PartitionTopic *by_id;
+	Partition *dirty_head, *dirty_tail; /* figures changed since they were reported */
+	int n_leading;
+};
+
+/* partition.c */
+void partition_fail_waiters(Partition *p, int16_t error);
+void partition_advance(PartitionTable *t, Partition *p);
+void partition_mark_dirty(PartitionTable *t, Partition *p);
+
+/* log_config.c: the effective configs of a topic, as its logs and partitions use them. */
+void topic_effective_config(PartitionTable *t, const MetaTopic *topic, PartitionTopic *out);
+
+#endif

@@ -1,0 +1,355 @@
+/* partition_table.c: the metadata image becomes partitions, logs and leaderships. */
+#include "brokerd/cluster/internal.h"
+
+#include <stdlib.h>
+
+#include "brokerd/base/logging.h"
+#include "wire/errors.h"
+
+PartitionTable *
+partitions_new(const PartitionOptions *opt)
+{
+	PartitionTable *t = calloc(1, sizeof(*t));
+
+	if (t != NULL)
+		t->opt = *opt;
+	return t;
+}
+
+static void
+free_topic(PartitionTable *t, PartitionTopic *topic)
+{
+	HASH_DELETE(by_name, t->by_name, topic);
+	HASH_DELETE(by_id, t->by_id, topic);
+	free(topic->partitions);
+	free(topic->name);
+	free(topic);
+}
+
+void
+partitions_free(PartitionTable *t)
+{
+	PartitionTopic *topic, *tmp;
+
+	HASH_ITER (by_name, t->by_name, topic, tmp)
+		free_topic(t, topic);
+	free(t);
+}
+
+PartitionTopic *
+partitions_topic(PartitionTable *t, WStr name)
+{
+	PartitionTopic *topic = NULL;
+
+	if (name.len > 0)
+		HASH_FIND(by_name, t->by_name, name.s, (size_t) name.len, topic);
+	return topic;
+}
+
+PartitionTopic *
+partitions_topic_by_id(PartitionTable *t, const WUuid *id)
+{
+	PartitionTopic *topic;
+
+	HASH_FIND(by_id, t->by_id, id, sizeof(*id), topic);
+	return topic;
+}
+
+Partition *
+partitions_find(PartitionTable *t, WStr name, int32_t index)
+{
+	PartitionTopic *topic = partitions_topic(t, name);
+
+	return topic != NULL && index >= 0 && index < topic->n_partitions ? &topic->partitions[index] : NULL;
+}
+
+PartitionTopic *
+partitions_next(PartitionTable *t, PartitionTopic *after)
+{
+	return after == NULL ? t->by_name : after->by_name.next;
+}
+
+int
+partitions_leading(const PartitionTable *t)
+{
+	return t->n_leading;
+}
+
+static PartitionTopic *
+add_topic(PartitionTable *t, const MetaTopic *meta)
+{
+	PartitionTopic *topic = calloc(1, sizeof(*topic));
+
+	if (topic == NULL)
+		return NULL;
+	topic->id = meta->id;
+	topic->name = strndup(meta->name, (size_t) meta->name_len);
+	topic->name_len = meta->name_len;
+	HASH_ADD_KEYPTR(by_name, t->by_name, topic->name, (size_t) topic->name_len, topic);
+	HASH_ADD(by_id, t->by_id, id, sizeof(topic->id), topic);
+	return topic;
+}
+
+/* The dirty list runs through the partitions' own memory; they leave it before that moves or goes. */
+static void
+forget_dirty(PartitionTable *t, const PartitionTopic *topic)
+{
+	Partition *last = NULL;
+
+	for (Partition **link = &t->dirty_head; *link != NULL;)
+	{
+		if ((*link)->topic == topic)
+		{
+			(*link)->report_dirty = false;
+			*link = (*link)->next_dirty;
+		}
+		else
+		{
+			last = *link;
+			link = &(*link)->next_dirty;
+		}
+	}
+	t->dirty_tail = last;
+}
+
+/* Partitions are only ever added.  The array may move, so what points into it follows. */
+static bool
+grow_topic(PartitionTable *t, PartitionTopic *topic, int32_t n)
+{
+	Partition *old = topic->partitions;
+	Partition *grown;
+
+	if (n <= topic->n_partitions)
+		return true;
+	grown = calloc((size_t) n, sizeof(*grown));
+	if (grown == NULL)
+		return false;
+	forget_dirty(t, topic);
+	if (topic->n_partitions > 0)
+		memcpy(grown, old, (size_t) topic->n_partitions * sizeof(*grown));
+	for (int32_t i = 0; i < topic->n_partitions; i++)
+	{
+		PartitionWaiter *w;
+
+		if (grown[i].log != NULL)
+			log_set_user(grown[i].log, &grown[i]);
+		for (int kind = 0; kind < WAIT_KINDS; kind++)
+			for (w = grown[i].waiters[kind]; w != NULL; w = w->next)
+				w->partition = &grown[i];
+	}
+	for (int32_t i = 0; i < topic->n_partitions; i++)
+		partition_mark_dirty(t, &grown[i]);
+	for (int32_t i = topic->n_partitions; i < n; i++)
+	{
+		grown[i].topic = topic;
+		grown[i].index = i;
+		grown[i].leader = -1;
+		grown[i].leader_epoch = -1;
+		grown[i].partition_epoch = -1;
+	}
+	free(old);
+	topic->partitions = grown;
+	topic->n_partitions = n;
+	return true;
+}
+
+/* A replica belongs here: find its log, or make it. */
+static void
+ensure_log(PartitionTable *t, Partition *p)
+{
+	PartitionTopic *topic = p->topic;
+	Err err;
+	Log *log;
+
+	if (p->log != NULL || p->stray)
+		return;
+	log = log_manager_find(t->opt.logs, topic->name, topic->name_len, p->index);
+	if (log != NULL)
+	{
+		WUuid id = log_topic_id(log);
+
+		if (!wuuid_is_zero(&id) && !wuuid_eq(&id, &topic->id))
+		{
+			log_msg(LOG_ERROR, "cluster",
+					"%s-%d: the log in the data directory belongs to another topic of that name; it is kept, "
+					"and the "
+					"partition stays offline here: move the folder away",
+					topic->name, p->index);
+			p->stray = true;
+			return;
+		}
+	}
+	else
+		log = log_manager_create(t->opt.logs, topic->name, topic->name_len, p->index, &topic->id,
+								 &topic->log_config, &err);
+	if (log == NULL)
+	{
+		log_msg(LOG_ERROR, "cluster", "%s-%d: cannot make its log: %s", topic->name, p->index, err.text);
+		return;
+	}
+	p->log = log;
+	log_set_user(log, p);
+	log_set_config(log, &topic->log_config);
+	p->high_watermark = log_high_watermark(log);
+}
+
+static void
+set_leading(PartitionTable *t, Partition *p, bool leading)
+{
+	if (p->leading == leading)
+		return;
+	p->leading = leading;
+	t->n_leading += leading ? 1 : -1;
+	if (leading && p->log != NULL)
+		p->epoch_start = log_appended_end(p->log);
+	if (!leading)
+		partition_fail_waiters(p, KERR_NOT_LEADER_OR_FOLLOWER);
+}
+
+static void
+apply_partition(PartitionTable *t, Partition *p, const MetaPartition *meta)
+{
+	bool leads = meta->leader == t->opt.node_id;
+
+	if (meta->partition_epoch < 0)
+		return;
+	/* A leadership in a new epoch is another leadership, also when it is ours again. */
+	if (p->leading && meta->leader_epoch != p->leader_epoch)
+		set_leading(t, p, false);
+	p->leader = meta->leader;
+	p->leader_epoch = meta->leader_epoch;
+	p->partition_epoch = meta->partition_epoch;
+	p->isr_size = meta->n_isr;
+	p->n_replicas = meta->n_replicas;
+	p->is_replica = meta_partition_has_replica(meta, t->opt.node_id);
+	if (p->is_replica)
+		ensure_log(t, p);
+	set_leading(t, p, leads && p->is_replica);
+	partition_advance(t, p);
+}
+
+/* The topic leaves the table.  Its logs stay on disk, or go. */
+static int
+remove_topic(PartitionTable *t, PartitionTopic *topic, bool delete_logs)
+{
+	int n = 0;
+
+	for (int32_t i = 0; i < topic->n_partitions; i++)
+	{
+		Partition *p = &topic->partitions[i];
+
+		set_leading(t, p, false);
+		p->leader = -1;
+		partition_fail_waiters(p, KERR_UNKNOWN_TOPIC_OR_PARTITION);
+		while (p->waiters[WAIT_MORE] != NULL)
+		{
+			PartitionWaiter *w = p->waiters[WAIT_MORE];
+
+			partition_unwait(w);
+			w->wake(w, KERR_UNKNOWN_TOPIC_OR_PARTITION);
+		}
+		if (p->log == NULL)
+			continue;
+		log_set_user(p->log, NULL);
+		if (delete_logs)
+		{
+			log_manager_delete(t->opt.logs, p->log);
+			n++;
+		}
+		p->log = NULL;
+	}
+	forget_dirty(t, topic);
+	free_topic(t, topic);
+	return n;
+}
+
+void
+partitions_apply_topic(PartitionTable *t, const MetaTopic *meta)
+{
+	PartitionTopic *topic = partitions_topic_by_id(t, &meta->id);
+
+	if (topic == NULL)
+	{
+		PartitionTopic *same_name = partitions_topic(t, (WStr){meta->name, meta->name_len});
+
+		/* A topic made again, read before the old one's tombstone; without a tombstone the logs stay. */
+		if (same_name != NULL)
+			remove_topic(t, same_name, meta_image_is_deleted(t->opt.image, &same_name->id));
+		topic = add_topic(t, meta);
+	}
+	if (topic == NULL || !grow_topic(t, topic, meta->n_partitions))
+	{
+		log_msg(LOG_ERROR, "cluster", "out of memory for topic %s", meta->name);
+		return;
+	}
+	topic_effective_config(t, meta, topic);
+	for (int32_t i = 0; i < meta->n_partitions; i++)
+	{
+		Partition *p = &topic->partitions[i];
+
+		if (p->log != NULL)
+			log_set_config(p->log, &topic->log_config);
+		apply_partition(t, p, &meta->partitions[i]);
+	}
+}
+
+void
+partitions_apply_all(PartitionTable *t)
+{
+	for (MetaTopic *m = meta_image_next_topic(t->opt.image, NULL); m != NULL;
+		 m = meta_image_next_topic(t->opt.image, m))
+		partitions_apply_topic(t, m);
+}
+
+void
+partitions_resign(PartitionTable *t)
+{
+	for (PartitionTopic *topic = t->by_name; topic != NULL; topic = topic->by_name.next)
+		for (int32_t i = 0; i < topic->n_partitions; i++)
+			set_leading(t, &topic->partitions[i], false);
+}
+
+void
+partitions_apply_configs(PartitionTable *t)
+{
+	for (PartitionTopic *topic = t->by_name; topic != NULL; topic = topic->by_name.next)
+	{
+		const MetaTopic *meta = meta_image_topic_by_id(t->opt.image, &topic->id);
+
+		if (meta == NULL)
+			continue;
+		topic_effective_config(t, meta, topic);
+		for (int32_t i = 0; i < topic->n_partitions; i++)
+			if (topic->partitions[i].log != NULL)
+			{
+				log_set_config(topic->partitions[i].log, &topic->log_config);
+				partition_advance(t, &topic->partitions[i]);
+			}
+	}
+}
+
+int
+partitions_delete_topic(PartitionTable *t, const WUuid *id)
+{
+	PartitionTopic *topic = partitions_topic_by_id(t, id);
+
+	return topic == NULL ? 0 : remove_topic(t, topic, true);
+}
+
+void
+partitions_detach_topic(PartitionTable *t, const WUuid *id)
+{
+	PartitionTopic *topic = partitions_topic_by_id(t, id);
+
+	if (topic == NULL)
+		return;
+	log_msg(LOG_WARNING, "cluster",
+			"PostgreSQL does not know topic %s any more (an older backup?): its logs are kept", topic->name);
+	remove_topic(t, topic, false);
+}
+
+int
+partitions_topic_count(const PartitionTable *t)
+{
+	return (int) HASH_CNT(by_id, t->by_id);
+}

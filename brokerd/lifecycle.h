@@ -1,0 +1,15 @@
+/*
+ * lifecycle.h: a broker from its first file to its last.
+ *
+ *     open the data directory, recover ─▶ bind the listeners ─▶ connect to PostgreSQL ─▶ register
+ *        ─▶ first complete image ─▶ serve ─▶ (SIGTERM) hand over, answer, sync, clean marker ─▶ end
+ */
+#ifndef BROKERD_LIFECYCLE_H
+#define BROKERD_LIFECYCLE_H
+
+#include "brokerd/base/config.h"
+
+/* Runs until a signal or a fault ends it; the exit code. */
+int lifecycle_run(BrokerConfig *config);
+
+#endif
