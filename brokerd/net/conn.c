@@ -15,7 +15,8 @@ enum
 {
 	READ_TURN = 256 << 10, /* bytes from one connection before the others get their turn */
 	FRAME_PREFIX = 4,
-	FRAME_FIRST = 4 << 20 /* a large frame's buffer, once its first 64 KiB have really come */
+	READ_AHEAD = 16 << 10, /* bytes of frames that have to wait */
+	FRAME_FIRST = 4 << 20  /* a large frame's buffer, once its first 64 KiB have really come */
 };
 
 static void on_readable(struct ev_loop *loop, ev_io *io, int revents);
@@ -123,11 +124,24 @@ conn_free(Conn *conn)
 	free(conn);
 }
 
+/* May the next frame become a request? */
+static bool
+may_take(const Conn *conn)
+{
+	return !conn->dead && !conn->holding && conn->in_flight < NET_IN_FLIGHT &&
+		   !ev_is_active(&conn->throttle) && !conn->server->quiesced;
+}
+
+/*
+ * May the socket be read?  While requests are under way a little is read ahead, because the end of a connection
+ * shows only there: a client that vanishes behind a parked request is noticed at once.
+ */
 static bool
 may_read(const Conn *conn)
 {
-	return !conn->dead && !conn->holding && !conn->wants_memory && conn->in_flight < NET_IN_FLIGHT &&
-		   !ev_is_active(&conn->throttle) && !conn->server->quiesced;
+	if (conn->dead || conn->wants_memory || conn->server->quiesced)
+		return false;
+	return may_take(conn) || conn->buf == NULL || conn->buf->end - conn->buf->start < READ_AHEAD;
 }
 
 static bool
@@ -149,7 +163,7 @@ conn_update(Conn *conn)
 	bool read = may_read(conn);
 
 	/* Answers made room: frames that were read before come first, at the end of this turn. */
-	if (read && !conn->ready && whole_frame_waits(conn))
+	if (!conn->ready && may_take(conn) && whole_frame_waits(conn))
 	{
 		conn->ready = true;
 		DL_APPEND2(conn->server->ready, conn, ready_prev, ready_next);
@@ -297,7 +311,7 @@ conn_take_frames(Conn *conn)
 {
 	NetServer *s = conn->server;
 
-	while (may_read(conn) && conn->buf != NULL && conn->buf->end - conn->buf->start >= FRAME_PREFIX)
+	while (may_take(conn) && conn->buf != NULL && conn->buf->end - conn->buf->start >= FRAME_PREFIX)
 	{
 		NetBuf *buf = conn->buf;
 		Request *req;
