@@ -1,0 +1,3 @@
+module pg_broker/regress/driver
+
+go 1.23

@@ -1,0 +1,158 @@
+"""Makes each client ready to run: its dependencies in a cache folder, by the ordinary package manager, pinned by the manifest
+in the client's folder; reused until the manifest or a source changes.  Missing says what is not installed: a named skip.
+"""
+import contextlib
+import glob
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+
+CLIENTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(CLIENTS), 'lib'))
+import kafka
+
+NODE_NEEDED = (22, 19)
+
+
+class Missing(Exception):
+    """A toolchain is not there; the text is the reason of the skip."""
+
+
+class Broken(Exception):
+    """The toolchain is there but could not make the client."""
+
+
+def need(program, package):
+    if not shutil.which(program):
+        raise Missing(f'{program} is not installed (Debian: {package})')
+
+
+def run(command, cwd, env=None):
+    done = subprocess.run(command, cwd=cwd, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True)
+    if done.returncode != 0:
+        raise Broken(f'{" ".join(command[:3])}: ' + '\n'.join(done.stdout.strip().splitlines()[-15:]))
+
+
+def fingerprint(files):
+    digest = hashlib.sha256(platform.machine().encode())
+    for path in sorted(files):
+        with open(path, 'rb') as f:
+            digest.update(os.path.basename(path).encode() + b'\0' + f.read())
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def cached(name, files, check=lambda folder: True):
+    """Yields (folder, fresh); a fresh folder is empty and counts as made once the block ends well."""
+    folder = os.path.join(kafka.cache_dir(), 'clients', name)
+    with kafka.locked(folder + '.lock'):
+        want = fingerprint(files)
+        stamp = os.path.join(folder, '.fingerprint')
+        have = open(stamp).read() if os.path.exists(stamp) else None
+        if have == want and check(folder):
+            yield folder, False
+            return
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(folder)
+        yield folder, True
+        with open(stamp, 'w') as f:
+            f.write(want)
+
+
+def python_client(name):
+    requirements = os.path.join(CLIENTS, name, 'requirements.txt')
+    works = lambda folder: subprocess.run([f'{folder}/bin/python', '-c', ''], stderr=subprocess.DEVNULL).returncode == 0 \
+        if os.path.exists(f'{folder}/bin/python') else False
+    with cached(name, [requirements], works) as (folder, fresh):
+        if fresh:
+            if subprocess.run([sys.executable, '-c', 'import venv, ensurepip'], stderr=subprocess.DEVNULL).returncode != 0:
+                raise Missing('python3-venv is not installed')
+            run([sys.executable, '-m', 'venv', folder], CLIENTS)
+            run([f'{folder}/bin/pip', 'install', '-q', '--disable-pip-version-check', '-r', requirements], CLIENTS)
+    return [f'{folder}/bin/python', os.path.join(CLIENTS, name, 'driver.py')], {}
+
+
+def node_version(program):
+    text = subprocess.run([program, '--version'], stdout=subprocess.PIPE, text=True).stdout
+    return tuple(int(n) for n in re.findall(r'\d+', text)[:2])
+
+
+def node_program():
+    """A Node.js that is new enough: the system's, or else one from npm."""
+    need('node', 'nodejs')
+    if node_version('node') >= NODE_NEEDED:
+        return 'node'
+    manifest = os.path.join(CLIENTS, 'node', 'package.json')
+    with cached('node', [manifest]) as (folder, fresh):
+        if fresh:
+            npm_install(folder, manifest)
+    found = glob.glob(f'{folder}/node_modules/node-linux-*/bin/node')
+    if not found:
+        raise Missing(f'Node.js {".".join(map(str, NODE_NEEDED))} or newer is not installed')
+    return found[0]
+
+
+def npm_install(folder, manifest):
+    need('npm', 'npm')
+    shutil.copy(manifest, folder)
+    run(['npm', 'install', '--no-package-lock', '--no-audit', '--no-fund', '--ignore-scripts', '--silent'], folder)
+
+
+def node_client(name):
+    program = node_program()
+    manifest = os.path.join(CLIENTS, name, 'package.json')
+    with cached(name, [manifest]) as (folder, fresh):
+        if fresh:
+            npm_install(folder, manifest)
+    return [program, '--no-warnings', os.path.join(CLIENTS, name, 'driver.js')], {'NODE_MODULES': f'{folder}/node_modules'}
+
+
+def go_client(name):
+    need('go', 'golang')
+    sources = glob.glob(f'{CLIENTS}/{name}/*') + glob.glob(f'{CLIENTS}/lib/go/*')
+    with cached(name, sources) as (folder, fresh):
+        if fresh:
+            run(['go', 'build', '-mod=readonly', '-o', f'{folder}/driver', '.'], os.path.join(CLIENTS, name))
+    return [f'{folder}/driver'], {}
+
+
+def java_client(name):
+    need('java', 'openjdk-17-jdk-headless')
+    need('javac', 'openjdk-17-jdk-headless')
+    need('mvn', 'maven')
+    sources = glob.glob(f'{CLIENTS}/{name}/*')
+    with cached(name, sources) as (folder, fresh):
+        if fresh:
+            shutil.copy(os.path.join(CLIENTS, name, 'pom.xml'), folder)
+            run(['mvn', '-q', '-B', 'dependency:copy-dependencies', '-DincludeScope=runtime', f'-DoutputDirectory={folder}/jars'], folder)
+            run(['javac', '-cp', f'{folder}/jars/*', '-d', f'{folder}/classes', *glob.glob(f'{CLIENTS}/{name}/*.java')], folder)
+    return ['java', '-Xmx512m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-cp', f'{folder}/classes:{folder}/jars/*', 'Driver'], {}
+
+
+def kcat_client(name):
+    need('kcat', 'kcat')
+    return [sys.executable, os.path.join(CLIENTS, name, 'driver.py')], {}
+
+
+MAKERS = {
+    'kcat': kcat_client,
+    'confluent': python_client,
+    'kafka-python': python_client,
+    'aiokafka': python_client,
+    'java': java_client,
+    'kafkajs': node_client,
+    'platformatic': node_client,
+    'franz-go': go_client,
+    'sarama': go_client,
+    'kafka-go': go_client,
+}
+
+
+def make(name):
+    """The command and the environment of a client's driver."""
+    return MAKERS[name](name)
