@@ -1,2 +1,2 @@
 """The cases, a file an API.  The order is that in which they run."""
-from . import api_versions, metadata, produce, idempotence, fetch, offsets
+from . import api_versions, metadata, connection, produce, idempotence, fetch, offsets, topics, configs, cluster
