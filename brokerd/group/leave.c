@@ -137,8 +137,10 @@ tell_parked(Group *g, int64_t now)
 	for (Member *m = g->members.first; m != NULL; m = next)
 	{
 		next = m->next;
+		if (m->is_new)
+			continue; /* it has no positions yet */
 		m->untold = true;
-		if (m->join_request == 0 || m->is_new)
+		if (m->join_request == 0)
 			continue;
 		answer_join_error(g->set, member_take_join(m), g->id, WSTR_LIT(""), KERR_UNKNOWN_MEMBER_ID);
 		m->untold = false;
@@ -160,17 +162,17 @@ fence_to(Group *g, int64_t now, int32_t generation, WStr reason)
 
 	g->saved_generation = generation;
 	g->stored = true;
-	if (!g->generation_fresh && g->state != GROUP_EMPTY && generation <= g->generation)
-		generation = g->generation == INT32_MAX ? 0 : g->generation + 1;
-	if (g->state != GROUP_EMPTY || generation > g->generation)
+	if (generation > g->generation)
 		g->generation = generation;
+	else if (!g->generation_fresh && g->state != GROUP_EMPTY)
+		g->generation = g->generation == INT32_MAX ? 0 : g->generation + 1;
 	g->generation_fresh = g->state != GROUP_EMPTY;
 	if (g->state == GROUP_EMPTY)
 		return;
 	rebalance_note_cause(g, now, &why);
+	tell_parked(g, now);
 	if (g->state == GROUP_COMPLETING_REBALANCE)
 		sync_reset(g, now, KERR_ILLEGAL_GENERATION);
-	tell_parked(g, now);
 	rebalance_prepare_or_complete(g, now, &why);
 }
 

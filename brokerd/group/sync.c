@@ -30,6 +30,8 @@ sync_propagate(Group *g, int64_t now, int16_t error)
 		else
 			answer_sync_error(g->set, m->sync_request, g->id, error);
 		m->sync_request = 0;
+		if (error == KERR_ILLEGAL_GENERATION)
+			m->untold = false;
 		/* A session that ended while its SyncGroup was parked was let pass and begins anew. */
 		member_keep_alive(m, now);
 	}

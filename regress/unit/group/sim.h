@@ -77,16 +77,24 @@ sim_name(WStr id)
 	return out;
 }
 
-/* What sim_name shortened; `instance` is the head of a static member's id. */
+/* What sim_name shortened; `head` is that of a static member's id, its instance id ("i:m1" is m1 with head i). */
 static WStr
 sim_id(const char *name, const char *head)
 {
 	static char ids[8][128];
 	static int turn;
 	char *out = ids[turn++ % 8];
+	const char *colon = name == NULL ? NULL : strchr(name, ':');
+	char before[64];
 
 	if (name == NULL)
 		return WSTR_NULL;
+	if (colon != NULL)
+	{
+		snprintf(before, sizeof(before), "%.*s", (int) (colon - name), name);
+		head = before;
+		name = colon + 1;
+	}
 	if (name[0] != 'm' || name[1] < '0' || name[1] > '9')
 		return wstr(name);
 	snprintf(out, 128, "%s-00000000-0000-0000-0000-0000%08x", head == NULL ? "c" : head,
@@ -287,7 +295,7 @@ sim_sync_full(Sim *s, SimSync y)
 		WStr id;
 
 		*eq++ = '\0';
-		id = sim_id(p, strchr(p, '/') != NULL ? NULL : y.instance);
+		id = sim_id(p, NULL);
 		snprintf(ids[in.assignment_count], sizeof(ids[0]), "%.*s", id.len, id.s);
 		assignments[in.assignment_count] =
 			(GroupAssignment){wstr(ids[in.assignment_count]), {(const uint8_t *) eq, (int32_t) strlen(eq)}};
