@@ -183,14 +183,16 @@ element_size(const WireField *f, int16_t version, bool compact, size_t *memory, 
 static void *
 take_memory(WireReader *r, Arena *a, size_t size)
 {
+	/* What the arena hands out is rounded up: many arrays of one byte would not be as small as they look. */
+	size_t taken = (size + 15) & ~(size_t) 15;
 	void *p;
 
-	if (size > r->budget)
+	if (taken > r->budget)
 	{
 		fail(r, "it would take too much memory");
 		return NULL;
 	}
-	r->budget -= size;
+	r->budget -= taken;
 	p = arena_alloc(a, size);
 	if (p == NULL)
 		fail(r, "no memory");

@@ -38,13 +38,13 @@ typedef struct WRecords
 {
 	const uint8_t *p;
 	int32_t len;
-	void   *hole;
+	void *hole;
 } WRecords;
 
-#define WSTR_NULL	   ((WStr){NULL, -1})
-#define WSTR_LIT(lit)  ((WStr){"" lit, (int32_t) sizeof(lit) - 1})
-#define WBYTES_NULL	   ((WBytes){NULL, -1})
-#define WRECORDS_NULL  ((WRecords){NULL, -1, NULL})
+#define WSTR_NULL     ((WStr){NULL, -1})
+#define WSTR_LIT(lit) ((WStr){"" lit, (int32_t) sizeof(lit) - 1})
+#define WBYTES_NULL   ((WBytes){NULL, -1})
+#define WRECORDS_NULL ((WRecords){NULL, -1, NULL})
 
 static inline WStr
 wstr(const char *s)
