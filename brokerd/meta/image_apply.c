@@ -419,10 +419,7 @@ meta_image_apply_topic(MetaImage *image, const MetaTopicRow *row, Err *err)
 	grow_partitions(image, topic, highest + 1);
 	changed = meta_alloc((size_t) count * sizeof(int32_t));
 	n_changed = apply_partitions(image, topic, row, changed);
-
-	/* Configs of an older row must not come back: rows of one topic carry the version of its change. */
-	configs_changed = (kind == META_TOPIC_NEW || row->version >= topic->version) &&
-					  !configs_equal(topic->configs, topic->n_configs, configs, n_configs);
+	configs_changed = !configs_equal(topic->configs, topic->n_configs, configs, n_configs);
 	if (configs_changed)
 	{
 		meta_configs_free(topic->configs, topic->n_configs);

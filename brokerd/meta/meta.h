@@ -116,7 +116,7 @@ void meta_free(Meta *meta);
  * Blocking, for the start before the loop runs and for --check-config: connect and say in one sentence what is
  * wrong (not reachable, extension missing or too old, transaction pooler, rights).
  */
-bool meta_check(const char *conninfo, int timeout_ms, Err *err) __attribute__((warn_unused_result));
+bool meta_check(const char *conninfo, Err *err) __attribute__((warn_unused_result));
 
 /* ---- what is known ---- */
 
