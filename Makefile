@@ -77,6 +77,8 @@ $(BUILD)/brokerd: $(MAIN_OBJS) $(call libs_of,api)
 	@echo "  LINK  $@"
 	@$(CC) $(LDFLAGS) -o $@ $(MAIN_OBJS) -Wl,--start-group $(call libs_of,api) -Wl,--end-group $(LDLIBS)
 
+include regress/fuzz/fuzz.mk
+
 ## clean: removes what was built
 clean:
 	rm -rf build build-*

@@ -10,7 +10,7 @@ void
 wire_reader_init(WireReader *r, const void *data, size_t len)
 {
 	r->p = data;
-	r->end = r->p + len;
+	r->end = len == 0 ? r->p : r->p + len; /* data may be NULL then */
 	r->budget = WIRE_BUDGET(len);
 	r->why = NULL;
 }

@@ -39,7 +39,8 @@ wire_put_room(WireWriter *w, size_t n)
 
 	if (w->failed)
 		return NULL;
-	if (n > cap - w->len)
+	/* Room for nothing is an address, too: NULL says failure. */
+	if (n > cap - w->len || w->buf == NULL)
 	{
 		if (n > (size_t) INT32_MAX || w->len > (size_t) INT32_MAX - n)
 		{

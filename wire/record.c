@@ -6,7 +6,7 @@ void
 record_iter_init(RecordIter *it, const uint8_t *batch, const void *payload, size_t len)
 {
 	it->p = payload;
-	it->end = it->p + len;
+	it->end = len == 0 ? it->p : it->p + len; /* payload may be NULL then */
 	it->base_offset = batch_base_offset(batch);
 	it->base_timestamp = batch_base_timestamp(batch);
 	it->append_time =
