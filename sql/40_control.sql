@@ -30,7 +30,7 @@ CREATE FUNCTION broker_internal.add_event(kind text, object text, topic text, pa
 	old text, new text, details jsonb, actor text, via text, client_addr inet, reason text) RETURNS void
 LANGUAGE sql AS $$
 	INSERT INTO events (kind, object, topic, partition, broker_id, group_id, old, new, details, actor, via, client_addr, reason)
-	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, CASE WHEN $11 = 'sql' THEN coalesce($13, nullif(current_setting('broker.reason', true), '')) ELSE $13 END)
 $$;
 
 -- A cluster-wide setting: dynamic, else what the first broker's file says, else the default.
@@ -119,7 +119,7 @@ BEGIN
 		SELECT at, x.kind, format('%s-%s', t.topic, u.partition), t.topic, u.partition, x.old, x.new, 'controller', why
 		FROM u JOIN topics t USING (topic_id)
 			CROSS JOIN LATERAL (VALUES
-				(1, 'partition.leader', coalesce(format('%s, epoch %s', u.old_leader, u.old_epoch), 'none'),
+				(1, 'partition.leader', CASE WHEN u.old_leader IS NULL THEN 'none' ELSE format('%s, epoch %s', u.old_leader, u.old_epoch) END,
 					CASE WHEN u.leader IS NULL THEN 'none' ELSE format('%s, epoch %s', u.leader, u.leader_epoch) END, u.leader IS DISTINCT FROM u.old_leader),
 				(2, 'partition.isr', u.old_isr::text, u.isr::text, u.isr <> u.old_isr),
 				(3, 'partition.unclean', u.old_isr::text, u.leader::text, u.is_unclean)) x (n, kind, old, new, happened)
