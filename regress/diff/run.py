@@ -28,6 +28,7 @@ import case
 import cases
 import compare
 import fixture
+import mutate
 from messages import Definitions
 from side import Side
 
@@ -106,7 +107,7 @@ class Output:
             print(f"{title}", *(f"    {note}" for note in notes), sep="\n", file=self.report, flush=True)
 
 
-def run_case(output, rules, sides, item, with_times):
+def run_case(output, rules, sides, item, with_times, mutations):
     start = time.monotonic()
     ask_both(sides, item)
     took = time.monotonic() - start
@@ -119,6 +120,8 @@ def run_case(output, rules, sides, item, with_times):
         notes.append("the case asks nothing")
     title = item.title + (f" ({took:.2f} s)" if with_times else "")
     output.line(not notes, title, notes)
+    if not notes:
+        mutations.try_case(rules, item, sides)
 
 
 def main():
@@ -135,10 +138,11 @@ def main():
         sides = [Side("kafka", *started.kafka, definitions, case.SERVED),
                  Side("kafka2" if options.itself else "brokerd", *started.ours, definitions, case.SERVED)]
         rules = compare.Rules(allowed.FIELDS, [] if options.itself else allowed.DIFFERENCES)
-        output = Output(options.report)
+        output, mutations = Output(options.report), mutate.Mutations()
         fixture.prepare(sides)
         for item in chosen(options, sides):
-            run_case(output, rules, sides, item, options.times)
+            run_case(output, rules, sides, item, options.times, mutations)
+        mutations.report(output)
         if not options.only and not options.apis and not options.itself:
             for entry in rules.unused():
                 output.line(False, f"allowed.py: no case needs ({entry[0]}, {entry[1]}) any more")
