@@ -8,7 +8,7 @@
 # one goes on from there.  An input that fails is left in $(BUILD)/fuzz as crash-NAME-*.
 
 FUZZ_SECONDS ?= 60
-FUZZ_CC ?= clang-14
+FUZZ_CC ?= $(shell docker/local/packages.sh tool clang)
 FUZZ_ALL = $(patsubst regress/fuzz/fuzz_%.c,%,$(wildcard regress/fuzz/fuzz_*.c))
 FUZZ_TARGETS ?= $(FUZZ_ALL)
 FUZZ_BUILD = $(BUILD)/fuzz
