@@ -51,7 +51,7 @@ include regress/regress.mk
 GEN_HEADERS += $(WIRE_GEN_HEADERS)
 
 define component
-SRCS_$(1) = $$(wildcard $$(SRCDIR_$(1))/*.c) $$(GEN_SRCS_$(1))
+SRCS_$(1) = $$(if $$(SRCDIR_$(1)),$$(wildcard $$(SRCDIR_$(1))/*.c)) $$(GEN_SRCS_$(1))
 OBJS_$(1) = $$(patsubst %.c,$$(BUILD)/obj/%.o,$$(patsubst $$(BUILD)/%,%,$$(SRCS_$(1))))
 LIB_$(1) = $$(BUILD)/lib$(1).a
 $$(LIB_$(1)): $$(OBJS_$(1))
