@@ -52,21 +52,21 @@ typedef struct LogSegment LogSegment;
 
 typedef struct LogManagerOptions
 {
-	const char *dir;			   /* log.dirs; created when missing */
-	const char *cluster_id;		   /* NULL: take what meta.properties says (first start: log_manager_bind) */
+	const char *dir;        /* log.dirs; created when missing */
+	const char *cluster_id; /* NULL: take what meta.properties says (first start: log_manager_bind) */
 	int32_t node_id;
-	int		sync_workers;		   /* 4 */
-	int		reader_threads;		   /* 4 */
-	int		recovery_threads;	   /* num.recovery.threads.per.data.dir */
+	int sync_workers;               /* 4 */
+	int reader_threads;             /* 4 */
+	int recovery_threads;           /* num.recovery.threads.per.data.dir */
 	int64_t checkpoint_interval_ms; /* log.flush.offset.checkpoint.interval.ms: recovery points, 5 s here */
 	int64_t producer_expiration_ms; /* producer.id.expiration.ms */
-	int64_t delete_delay_ms;	   /* file.delete.delay.ms of the broker */
+	int64_t delete_delay_ms;        /* file.delete.delay.ms of the broker */
 	/* Appended, written or synced end moved, log start moved, or the log failed or healed.  Called from
 	 * log_manager_dispatch (never from inside log_append). */
-	void	(*on_change)(void *ctx, Log *log);
+	void (*on_change)(void *ctx, Log *log);
 	/* A fdatasync has been running for more than 10 s (true), or the directory is well again (false). */
-	void	(*on_stuck)(void *ctx, bool stuck);
-	void   *ctx;
+	void (*on_stuck)(void *ctx, bool stuck);
+	void *ctx;
 } LogManagerOptions;
 
 /*
@@ -78,19 +78,20 @@ LogManager *log_manager_open(const LogManagerOptions *opt, Err *err);
 
 /* Tie a new directory to its cluster (meta.properties, fsynced), and record the broker epoch that this
  * disk was last registered with (hazards A3).  Blocking, at registration only. */
-bool	log_manager_bind(LogManager *m, const char *cluster_id, int64_t broker_epoch, Err *err) __attribute__((warn_unused_result));
+bool log_manager_bind(LogManager *m, const char *cluster_id, int64_t broker_epoch, Err *err)
+	__attribute__((warn_unused_result));
 
-const char *log_manager_cluster_id(const LogManager *m);   /* NULL: not bound yet */
-WUuid	log_manager_directory_id(const LogManager *m);
-int64_t log_manager_broker_epoch(const LogManager *m);	   /* -1: none recorded */
-bool	log_manager_clean_start(const LogManager *m);	   /* the last stop was clean */
+const char *log_manager_cluster_id(const LogManager *m); /* NULL: not bound yet */
+WUuid log_manager_directory_id(const LogManager *m);
+int64_t log_manager_broker_epoch(const LogManager *m); /* -1: none recorded */
+bool log_manager_clean_start(const LogManager *m);     /* the last stop was clean */
 
-int		log_manager_fd(const LogManager *m);	 /* readable: call log_manager_dispatch */
-void	log_manager_dispatch(LogManager *m);
+int log_manager_fd(const LogManager *m); /* readable: call log_manager_dispatch */
+void log_manager_dispatch(LogManager *m);
 /* About every 100 ms: roll by time, retention, flush.ms, checkpoints, producer expiry, probes of full disks. */
-void	log_manager_tick(LogManager *m, int64_t wall_ms);
+void log_manager_tick(LogManager *m, int64_t wall_ms);
 /* Blocking: finish what is queued, sync, snapshot, write checkpoints and the clean marker, free all. */
-void	log_manager_close(LogManager *m);
+void log_manager_close(LogManager *m);
 
 typedef struct LogDirStats
 {
@@ -98,59 +99,59 @@ typedef struct LogDirStats
 	int64_t free_bytes;
 	uint64_t syncs;
 	int64_t oldest_unsynced_ms; /* age of the oldest byte that waits for a sync; 0 none */
-	bool	stuck;
+	bool stuck;
 } LogDirStats;
-void	log_manager_stats(const LogManager *m, LogDirStats *out);
+void log_manager_stats(const LogManager *m, LogDirStats *out);
 
 /* ---- one log ---- */
 
 typedef struct LogConfig
 {
-	int32_t segment_bytes;		 /* segment.bytes */
-	int64_t segment_ms;			 /* segment.ms */
+	int32_t segment_bytes; /* segment.bytes */
+	int64_t segment_ms;    /* segment.ms */
 	int64_t segment_jitter_ms;
 	int32_t segment_index_bytes; /* segment.index.bytes */
 	int32_t index_interval_bytes;
-	int64_t retention_ms;		 /* -1: no limit */
-	int64_t retention_bytes;	 /* -1: no limit */
-	bool	cleanup_delete;		 /* cleanup.policy contains delete */
-	bool	cleanup_compact;	 /* ... contains compact (not done yet: kept as it is) */
+	int64_t retention_ms;    /* -1: no limit */
+	int64_t retention_bytes; /* -1: no limit */
+	bool cleanup_delete;     /* cleanup.policy contains delete */
+	bool cleanup_compact;    /* ... contains compact (not done yet: kept as it is) */
 	int32_t max_message_bytes;
-	int64_t flush_messages;		 /* INT64_MAX: not set = fsync before ack */
-	int64_t flush_ms;			 /* INT64_MAX: not set */
+	int64_t flush_messages; /* INT64_MAX: not set = fsync before ack */
+	int64_t flush_ms;       /* INT64_MAX: not set */
 	int64_t file_delete_delay_ms;
-	bool	log_append_time;	 /* message.timestamp.type = LogAppendTime */
+	bool log_append_time; /* message.timestamp.type = LogAppendTime */
 	int64_t timestamp_before_max_ms;
 	int64_t timestamp_after_max_ms;
 } LogConfig;
-void	log_config_default(LogConfig *c); /* Kafka's defaults */
+void log_config_default(LogConfig *c); /* Kafka's defaults */
 
 /* NULL: no such log.  `topic` need not be NUL-terminated. */
-Log	   *log_manager_find(LogManager *m, const char *topic, int topic_len, int32_t partition);
+Log *log_manager_find(LogManager *m, const char *topic, int topic_len, int32_t partition);
 /* Creates folder, partition.metadata and the first segment.  Small and done in place. */
-Log	   *log_manager_create(LogManager *m, const char *topic, int topic_len, int32_t partition, const WUuid *topic_id,
-						   const LogConfig *config, Err *err);
+Log *log_manager_create(LogManager *m, const char *topic, int topic_len, int32_t partition,
+						const WUuid *topic_id, const LogConfig *config, Err *err);
 /* Rename to TOPIC-PARTITION.UUID-delete now; shrink and unlink in steps after the delay.  `log` is gone
  * for the caller; slices that still read from it stay valid. */
-void	log_manager_delete(LogManager *m, Log *log);
-Log	   *log_manager_next(LogManager *m, Log *after); /* iterate; NULL starts */
-int		log_manager_count(const LogManager *m);
+void log_manager_delete(LogManager *m, Log *log);
+Log *log_manager_next(LogManager *m, Log *after); /* iterate; NULL starts */
+int log_manager_count(const LogManager *m);
 
-void	log_set_config(Log *log, const LogConfig *config);
-void	log_set_user(Log *log, void *user); /* the layer above hangs its partition here */
-void   *log_user(const Log *log);
+void log_set_config(Log *log, const LogConfig *config);
+void log_set_user(Log *log, void *user); /* the layer above hangs its partition here */
+void *log_user(const Log *log);
 const char *log_topic(const Log *log);
 int32_t log_partition(const Log *log);
-WUuid	log_topic_id(const Log *log);		/* zero: none recorded */
-const char *log_error(const Log *log);		/* NULL: the log is well; else why it is offline */
+WUuid log_topic_id(const Log *log);    /* zero: none recorded */
+const char *log_error(const Log *log); /* NULL: the log is well; else why it is offline */
 
 int64_t log_start_offset(const Log *log);
 int64_t log_appended_end(const Log *log);
 int64_t log_written_end(const Log *log);
 int64_t log_synced_end(const Log *log);
 int64_t log_high_watermark(const Log *log);
-void	log_set_high_watermark(Log *log, int64_t hw); /* kept in replication-offset-checkpoint */
-int64_t log_last_stable_offset(const Log *log);		  /* <= high watermark; first open transaction below it */
+void log_set_high_watermark(Log *log, int64_t hw); /* kept in replication-offset-checkpoint */
+int64_t log_last_stable_offset(const Log *log);    /* <= high watermark; first open transaction below it */
 int64_t log_size_bytes(const Log *log);
 int64_t log_last_append_ms(const Log *log); /* wall; -1: never since start */
 
@@ -163,22 +164,24 @@ typedef struct LogAppend
 	uint8_t *records;
 	int32_t len;
 	int32_t leader_epoch;
-	bool	transaction_verified;
-	void	(*release)(void *owner);
-	void   *owner;
+	bool transaction_verified;
+	bool marker; /* a control batch of this broker (WriteTxnMarkers): no client checks, no sequence */
+	void (*release)(void *owner);
+	void *owner;
 	/* out */
-	int64_t base_offset;		/* of the first record; for a duplicate, the original's */
-	int64_t end_offset;			/* acked when log_synced_end() >= end_offset */
+	int64_t base_offset;        /* of the first record; for a duplicate, the original's */
+	int64_t end_offset;         /* acked when log_synced_end() >= end_offset */
 	int64_t log_append_time_ms; /* -1 with CreateTime */
 	int64_t log_start_offset;
-	bool	duplicate;			/* nothing was appended; wait for end_offset all the same (hazards A6) */
-	const char *message;		/* a sentence with the error, or NULL; static */
+	bool duplicate;      /* nothing was appended; wait for end_offset all the same (hazards A6) */
+	const char *message; /* a sentence with the error, or NULL; static */
 } LogAppend;
 
 /*
  * As leader: exactly one batch, checked (magic, size, CRC32C, counts, codec, timestamps, keyless records of
  * a compacted topic, producer epoch and sequence), stamped and handed to the writer.  On an error code
- * nothing was appended and `release` is NOT called: the caller still owns the buffer.
+ * nothing was appended and `release` is NOT called: the caller still owns the buffer.  For a duplicate
+ * `release` is called before this returns.
  * As a follower: batches as the leader has them, offsets kept, contiguous with appended_end.
  */
 int16_t log_append_as_leader(Log *log, LogAppend *a) __attribute__((warn_unused_result));
@@ -190,10 +193,10 @@ int16_t log_append_as_follower(Log *log, LogAppend *a) __attribute__((warn_unuse
 typedef struct LogSlice
 {
 	LogSegment *segment;
-	int		fd;			 /* for sendfile; -1 when `data` is set */
-	int64_t pos;		 /* byte position in fd */
-	int32_t len;		 /* 0: nothing at this offset (yet) */
-	uint8_t *data;		 /* set when a cold reader brought the bytes; freed by log_slice_release */
+	int fd;               /* for sendfile; -1 when `data` is set */
+	int64_t pos;          /* byte position in fd */
+	int32_t len;          /* 0: nothing at this offset (yet) */
+	uint8_t *data;        /* set when a cold reader brought the bytes; freed by log_slice_release */
 	int64_t first_offset; /* base offset of the first batch */
 	int64_t next_offset;  /* just behind the last batch */
 } LogSlice;
@@ -203,10 +206,10 @@ typedef void (*LogReadDone)(void *ctx, int16_t error, LogSlice *slice);
 
 typedef struct LogRead
 {
-	int64_t offset;		  /* first wanted; inside a batch gives that batch, in a gap the next */
+	int64_t offset;       /* first wanted; inside a batch gives that batch, in a gap the next */
 	int64_t limit_offset; /* exclusive: no batch that begins at or beyond it */
 	int32_t max_bytes;
-	bool	at_least_one; /* the first batch even when larger than max_bytes */
+	bool at_least_one; /* the first batch even when larger than max_bytes */
 } LogRead;
 
 /*
@@ -219,26 +222,30 @@ typedef enum LogReadState
 	LOG_READ_DONE,
 	LOG_READ_PENDING
 } LogReadState;
-LogReadState log_read(Log *log, const LogRead *r, LogSlice *slice, int16_t *error, LogReadDone done, void *ctx);
-void	log_slice_release(LogSlice *slice);
+LogReadState log_read(Log *log, const LogRead *r, LogSlice *slice, int16_t *error, LogReadDone done,
+					  void *ctx);
+void log_slice_release(LogSlice *slice);
 
 /* First record at or after a timestamp (Kafka ListOffsets); offset -1: none.  Always answered later. */
-typedef void (*LogTimeDone)(void *ctx, int16_t error, int64_t offset, int64_t timestamp, int32_t leader_epoch);
-void	log_find_time(Log *log, int64_t timestamp, int64_t limit_offset, LogTimeDone done, void *ctx);
+typedef void (*LogTimeDone)(void *ctx, int16_t error, int64_t offset, int64_t timestamp,
+							int32_t leader_epoch);
+void log_find_time(Log *log, int64_t timestamp, int64_t limit_offset, LogTimeDone done, void *ctx);
 /* The record with the greatest timestamp (ListOffsets -3). */
-void	log_find_max_timestamp(Log *log, LogTimeDone done, void *ctx);
+void log_find_max_timestamp(Log *log, LogTimeDone done, void *ctx);
 
 /* ---- epochs, truncation, deletion ---- */
 
 /* On taking office, before the first append: (epoch, appended end) into leader-epoch-checkpoint (A12). */
-bool	log_begin_epoch(Log *log, int32_t leader_epoch, Err *err) __attribute__((warn_unused_result));
-int32_t log_latest_epoch(const Log *log);				  /* -1: none */
-int32_t log_epoch_at(const Log *log, int64_t offset);	  /* -1: none */
+bool log_begin_epoch(Log *log, int32_t leader_epoch, Err *err) __attribute__((warn_unused_result));
+int32_t log_latest_epoch(const Log *log);             /* -1: none */
+int32_t log_epoch_at(const Log *log, int64_t offset); /* -1: none */
 /* OffsetForLeaderEpoch: the largest epoch <= `epoch` that is known and its end offset; -1/-1 unknown. */
-void	log_epoch_end(const Log *log, int32_t epoch, int32_t *found_epoch, int64_t *end_offset);
+void log_epoch_end(const Log *log, int32_t epoch, int32_t *found_epoch, int64_t *end_offset);
 
 /* Follower only.  Cuts batches at or beyond `offset`, rolls producer state back; reports when below the HW. */
-bool	log_truncate(Log *log, int64_t offset, Err *err) __attribute__((warn_unused_result));
+bool log_truncate(Log *log, int64_t offset, Err *err) __attribute__((warn_unused_result));
+/* Follower only.  Empty, and the next offset is `start_offset`: the leader's log begins beyond our end. */
+bool log_truncate_fully(Log *log, int64_t start_offset, Err *err) __attribute__((warn_unused_result));
 /* Raise the log start (DeleteRecords); whole segments below go in the background.  Beyond the high
  * watermark: OFFSET_OUT_OF_RANGE.  Durable (log-start-offset-checkpoint) before on_change reports it. */
 int16_t log_raise_start(Log *log, int64_t offset);
@@ -255,7 +262,7 @@ typedef struct LogProducer
 	int64_t txn_start_offset; /* -1: none open */
 } LogProducer;
 /* Fills up to `max`, returns how many there are. */
-int		log_producers(const Log *log, LogProducer *out, int max);
+int log_producers(const Log *log, LogProducer *out, int max);
 
 typedef struct LogAbortedTxn
 {
@@ -263,6 +270,6 @@ typedef struct LogAbortedTxn
 	int64_t first_offset;
 } LogAbortedTxn;
 /* Aborted transactions that overlap [from, to), sorted by first offset; up to `max`, returns the number. */
-int		log_aborted_txns(Log *log, int64_t from, int64_t to, LogAbortedTxn *out, int max);
+int log_aborted_txns(Log *log, int64_t from, int64_t to, LogAbortedTxn *out, int max);
 
 #endif

@@ -1,0 +1,62 @@
+/*
+ * index.h: the sparse indexes of a segment (Kafka's files, big-endian).
+ *
+ *     .index       int32 last offset of a batch - base offset, int32 position of that batch
+ *     .timeindex   int64 greatest timestamp so far, int32 last offset of its batch - base offset
+ *
+ * One entry at most each index.interval.bytes.  The newest entries of the active segment are in memory
+ * (IndexTail) and go to the files in groups; lookups in the files are preads, never a mapping, as a page
+ * fault would stall the loop and an I/O error kill the process.
+ */
+#ifndef BROKERD_STORAGE_INDEX_H
+#define BROKERD_STORAGE_INDEX_H
+
+#include "brokerd/storage/internal.h"
+
+/* ---- loop ---- */
+
+/* A batch was appended to the segment at `pos`. */
+void index_note_batch(LogSegment *s, int32_t interval_bytes, int32_t pos, int32_t size, int64_t last_offset,
+					  int64_t max_timestamp);
+bool index_full(const LogSegment *s, int32_t max_index_bytes);
+/* Entries in file and memory together. */
+int32_t index_entry_count(const LogSegment *s);
+int32_t index_time_count(const LogSegment *s);
+/* Forget what was added since the counts were these. */
+void index_undo(LogSegment *s, int32_t entries, int32_t times);
+/* Hand the older entries to the writer when there are many; all of them, and the last timestamp, when
+ * `final` (NULL: nothing to do).  The entries stay until index_written(). */
+WriteOp *index_make_op(LogSegment *s, bool final);
+void index_written(LogSegment *s, const WriteOp *op);
+/* The parts of it, for recovery, which writes the files itself. */
+void index_add_last_time(LogSegment *s);
+void *index_encode(const LogSegment *s, int n, int ntimes);        /* the oldest in memory; malloc'ed */
+void index_advance(LogSegment *s, int32_t entries, int32_t times); /* this many are in the files now */
+void index_free_tail(LogSegment *s);
+
+/* ---- any thread: an index as it is in the files and, copied, in memory ---- */
+
+typedef struct IndexView
+{
+	char *index_path;
+	char *time_path;
+	int64_t base_offset;
+	int32_t entries; /* in the file */
+	int32_t times;
+	IndexEntry *tail; /* owned */
+	int ntail;
+	TimeEntry *time_tail;
+	int ntime_tail;
+} IndexView;
+
+/* Loop: copy what a helper needs. */
+bool index_view_init(IndexView *v, const LogSegment *s);
+void index_view_free(IndexView *v);
+/* Position of a batch at or before the one with `offset`; 0 when nothing is known; -1: the file cannot be read. */
+int32_t index_floor(const IndexView *v, int64_t offset);
+/* The greatest known batch position at or below `pos`. */
+int32_t index_floor_position(const IndexView *v, int32_t pos);
+/* Last offset of a batch before which no record has a timestamp >= `timestamp`; base offset - 1: unknown. */
+int64_t index_time_floor(const IndexView *v, int64_t timestamp);
+
+#endif

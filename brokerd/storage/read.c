@@ -1,0 +1,346 @@
+#include "brokerd/storage/read.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "brokerd/base/logging.h"
+#include "brokerd/storage/file_io.h"
+#include "brokerd/storage/retire.h"
+#include "brokerd/storage/tail_ring.h"
+#include "wire/errors.h"
+
+#define HOT_BYTES      (8 * 1024 * 1024)
+#define PROBE_STEP     (128 * 1024)
+#define COLD_READ_MAX  (1024 * 1024)
+#define COLD_TOTAL_MAX ((int64_t) 64 * 1024 * 1024)
+
+static const LogSlice EMPTY = {.fd = -1};
+
+void
+log_slice_release(LogSlice *slice)
+{
+	LogSegment *s = slice->segment;
+
+	if (slice->data != NULL)
+	{
+		s->m->cold_bytes -= slice->len;
+		free(slice->data);
+	}
+	if (s != NULL)
+	{
+		segment_unref(s);
+		cold_read_next(s->m);
+	}
+	*slice = EMPTY;
+}
+
+/* ---- at the tail, on the loop ---- */
+
+/* Is entry `i` of the ring a boundary within segment `s`: of a batch of it, or of its written end? */
+static bool
+boundary(const Log *log, const LogSegment *s, int i, int32_t *pos, int64_t *offset)
+{
+	const TailEntry *e;
+
+	if (i < log->ring.count && (e = tail_ring_at(&log->ring, i))->base_offset < s->written_end)
+	{
+		*pos = e->pos;
+		*offset = e->base_offset;
+		return true;
+	}
+	*pos = s->written_size;
+	*offset = s->written_end;
+	return false;
+}
+
+static bool
+read_tail(Log *log, const LogRead *r, LogSlice *slice)
+{
+	int first = tail_ring_find(&log->ring, r->offset), i, fd;
+	const TailEntry *e;
+	LogSegment *s;
+	int32_t end_pos, pos;
+	int64_t next, offset;
+
+	if (first < 0)
+		return false;
+	e = tail_ring_at(&log->ring, first);
+	s = log_segment_for(log, e->base_offset);
+	/* Behind the last batch of a sealed segment, in a gap: the reader sees to it. */
+	if (s == NULL || r->offset >= s->written_end || e->pos < s->warm_from ||
+		e->pos < s->written_size - HOT_BYTES)
+		return false;
+	if ((fd = atomic_load(&s->fd)) < 0)
+		return false;
+	i = first + 1;
+	boundary(log, s, i, &end_pos, &next);
+	if (e->base_offset >= r->limit_offset || (end_pos - e->pos > r->max_bytes && !r->at_least_one))
+		return true;
+	while (next < r->limit_offset && next < s->written_end)
+	{
+		boundary(log, s, ++i, &pos, &offset);
+		if (pos - e->pos > r->max_bytes)
+			break;
+		end_pos = pos;
+		next = offset;
+	}
+	segment_ref(s);
+	segment_touch(s);
+	*slice = (LogSlice){.segment = s,
+						.fd = fd,
+						.pos = e->pos,
+						.len = end_pos - e->pos,
+						.first_offset = e->base_offset,
+						.next_offset = next};
+	return true;
+}
+
+/* ---- on a reader thread ---- */
+
+typedef struct ReadJob
+{
+	Job job;
+	struct ReadJob *waiting_next;
+	Log *log;
+	SegmentView view;
+	LogRead r;
+	bool hot; /* at the tail: the pages stay in the cache */
+	LogReadDone done;
+	void *ctx;
+	/* result */
+	SlicePlan plan;
+	uint8_t *data;
+	int fd;
+	int64_t reserved;
+} ReadJob;
+
+/* A byte of each 128 KiB: the kernel reads ahead in larger pieces than that. */
+static bool
+is_cached(int fd, int64_t pos, int32_t len)
+{
+	for (int64_t at = pos; at < pos + len; at += PROBE_STEP)
+	{
+		char c;
+		struct iovec iov = {&c, 1};
+
+		if (preadv2(fd, &iov, 1, at, RWF_NOWAIT) != 1)
+			return false;
+	}
+	return true;
+}
+
+static void
+bring(ReadJob *j, int fd)
+{
+	SlicePlan *p = &j->plan;
+
+	if (p->len == 0 || is_cached(fd, p->pos, p->len))
+		return;
+	j->data = malloc((size_t) p->len);
+	if (j->data == NULL || file_pread_all(fd, j->data, (size_t) p->len, p->pos) != p->len)
+		p->error = errno != 0 ? errno : EIO;
+	/* A consumer that catches up must not push what others read now out of the cache. */
+	else if (!j->hot)
+		posix_fadvise(fd, p->pos, p->len, POSIX_FADV_DONTNEED);
+}
+
+static void
+read_run(Job *job)
+{
+	ReadJob *j = (ReadJob *) job;
+	int fd;
+
+	errno = 0;
+	fd = j->fd = segment_fd(j->view.segment, false, NULL);
+	if (fd < 0)
+	{
+		j->plan.error = errno;
+		return;
+	}
+	slice_plan(&j->view, fd, &j->r, &j->plan);
+	/* What has to be read from the disk is read in small pieces; its end is a batch boundary as well. */
+	if (j->plan.error == 0 && j->plan.len > COLD_READ_MAX && j->r.max_bytes > COLD_READ_MAX &&
+		!is_cached(fd, j->plan.pos, j->plan.len))
+	{
+		LogRead smaller = j->r;
+
+		smaller.max_bytes = COLD_READ_MAX;
+		slice_plan(&j->view, fd, &smaller, &j->plan);
+	}
+	if (j->plan.error == 0)
+		bring(j, fd);
+}
+
+static void
+finish(ReadJob *j, int16_t error, LogSlice *slice)
+{
+	LogManager *m = j->log->m;
+
+	if (m->closing)
+		log_slice_release(slice);
+	else
+		j->done(j->ctx, error, slice);
+}
+
+static ReadJob *
+make_job(Log *log, LogSegment *s, const LogRead *r, LogReadDone done, void *ctx)
+{
+	ReadJob *j = calloc(1, sizeof(*j));
+
+	j->log = log;
+	j->r = *r;
+	j->done = done;
+	j->ctx = ctx;
+	j->hot = s == log_active(log) && s->written_end - r->offset < 1024;
+	segment_view_init(&j->view, s);
+	log->jobs++;
+	return j;
+}
+
+static void read_done(Job *job);
+
+static void
+start_job(LogManager *m, ReadJob *j)
+{
+	j->job.run = read_run;
+	j->job.done = read_done;
+	j->reserved = j->r.max_bytes < COLD_READ_MAX ? j->r.max_bytes : COLD_READ_MAX;
+	m->cold_bytes += j->reserved;
+	work_queue_push(&m->readers, &j->job);
+}
+
+/* Buffers are bounded in all; who comes later waits until slices are given back. */
+static void
+submit(LogManager *m, ReadJob *j)
+{
+	if (m->cold_bytes < COLD_TOTAL_MAX && m->cold_waiting == NULL)
+	{
+		start_job(m, j);
+		return;
+	}
+	j->waiting_next = NULL;
+	if (m->cold_waiting_last != NULL)
+		m->cold_waiting_last->waiting_next = j;
+	else
+		m->cold_waiting = j;
+	m->cold_waiting_last = j;
+}
+
+void
+cold_read_next(LogManager *m)
+{
+	while (m->cold_waiting != NULL && m->cold_bytes < COLD_TOTAL_MAX)
+	{
+		ReadJob *j = m->cold_waiting;
+
+		m->cold_waiting = j->waiting_next;
+		if (m->cold_waiting == NULL)
+			m->cold_waiting_last = NULL;
+		start_job(m, j);
+	}
+}
+
+static LogSegment *
+next_segment(const Log *log, const LogSegment *s)
+{
+	for (int i = log->nsegments - 2; i >= 0; i--)
+		if (log->segments[i]->base_offset <= s->base_offset)
+			return log->segments[i + 1];
+	return log->nsegments > 0 ? log->segments[0] : NULL;
+}
+
+static void
+read_done(Job *job)
+{
+	ReadJob *j = (ReadJob *) job;
+	Log *log = j->log;
+	LogManager *m = log->m;
+	LogSegment *s = j->view.segment, *next;
+	LogSlice slice = EMPTY;
+	int16_t error = KERR_NONE;
+
+	m->cold_bytes -= j->reserved;
+	log->jobs--;
+	if (log->deleted)
+		error = KERR_UNKNOWN_TOPIC_OR_PARTITION;
+	else if (j->r.offset < log->start_offset)
+		error = KERR_OFFSET_OUT_OF_RANGE; /* retention went past it meanwhile */
+	else if (j->plan.error != 0)
+	{
+		log_msg(LOG_ERROR, "storage", "%s: offset %lld cannot be read: %s", log->name,
+				(long long) j->r.offset, strerror(j->plan.error));
+		error = KERR_KAFKA_STORAGE_ERROR;
+	}
+	else if (!j->plan.found && (next = next_segment(log, s)) != NULL && next != s &&
+			 next->written_end > j->r.offset)
+	{
+		ReadJob *again = make_job(log, next, &j->r, j->done, j->ctx);
+
+		segment_view_done(&j->view);
+		free(j);
+		submit(m, again);
+		return;
+	}
+	else if (j->plan.found && j->plan.len > 0)
+	{
+		segment_ref(s);
+		slice = (LogSlice){.segment = s,
+						   .fd = j->data != NULL ? -1 : j->fd,
+						   .pos = j->plan.pos,
+						   .len = j->plan.len,
+						   .data = j->data,
+						   .first_offset = j->plan.first_offset,
+						   .next_offset = j->plan.next_offset};
+		if (j->data != NULL)
+			m->cold_bytes += j->plan.len;
+		j->data = NULL;
+	}
+	segment_view_done(&j->view);
+	free(j->data);
+	finish(j, error, &slice);
+	free(j);
+	retire_log_if_done(log);
+	cold_read_next(m);
+}
+
+/* Is the log fit to be read, and the offset within it? */
+static int16_t
+check_read(const Log *log, int64_t offset)
+{
+	if (log->state == LOG_STATE_OFFLINE || log->nsegments == 0)
+		return KERR_KAFKA_STORAGE_ERROR;
+	if (offset < log->start_offset)
+		return KERR_OFFSET_OUT_OF_RANGE;
+	if (offset > log->written_end)
+		return log->state == LOG_STATE_FAILED ? KERR_KAFKA_STORAGE_ERROR : KERR_OFFSET_OUT_OF_RANGE;
+	return KERR_NONE;
+}
+
+LogReadState
+log_read(Log *log, const LogRead *r, LogSlice *slice, int16_t *error, LogReadDone done, void *ctx)
+{
+	LogRead want = *r;
+	LogSegment *s;
+
+	*slice = EMPTY;
+	*error = check_read(log, r->offset);
+	if (want.limit_offset > log->written_end)
+		want.limit_offset = log->written_end;
+	if (*error != KERR_NONE || want.offset >= want.limit_offset ||
+		(want.max_bytes <= 0 && !want.at_least_one))
+	{
+		slice->first_offset = slice->next_offset = r->offset;
+		return LOG_READ_DONE;
+	}
+	if (read_tail(log, &want, slice))
+		return LOG_READ_DONE;
+	s = log_segment_for(log, r->offset);
+	if (s == NULL)
+		s = log->segments[0];
+	submit(log->m, make_job(log, s, &want, done, ctx));
+	return LOG_READ_PENDING;
+}

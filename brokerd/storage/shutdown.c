@@ -1,0 +1,140 @@
+#include "brokerd/storage/shutdown.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "brokerd/base/logging.h"
+#include "brokerd/storage/checkpoint.h"
+#include "brokerd/storage/clean_marker.h"
+#include "brokerd/storage/deleter.h"
+#include "brokerd/storage/index.h"
+#include "brokerd/storage/janitor.h"
+#include "brokerd/storage/manifest.h"
+#include "brokerd/storage/producer_snapshot.h"
+
+void
+shutdown_threads(LogManager *m)
+{
+	writer_stop(m);
+	if (m->syncer.nthreads > 0)
+		syncer_stop(m);
+	if (m->readers.nthreads > 0)
+		work_queue_stop(&m->readers);
+	if (m->janitor.nthreads > 0)
+		work_queue_stop(&m->janitor);
+	deleter_stop(m);
+}
+
+/* What is only in memory goes to the writer; the rest of the index of the active segment too. */
+static void
+flush_all(LogManager *m)
+{
+	Log *log, *tmp;
+
+	HASH_ITER (hh, m->logs, log, tmp)
+	{
+		LogSegment *s = log_active(log);
+
+		if (log->state != LOG_STATE_OK || s == NULL)
+			continue;
+		log_flush(log);
+		if (s->tail != NULL || s->max_timestamp > s->last_time.timestamp)
+			writer_push(m, index_make_op(s, true));
+	}
+}
+
+static bool
+write_snapshot(Log *log)
+{
+	char name[64], path[STORAGE_PATH_MAX];
+	size_t len;
+	void *data;
+	bool ok;
+
+	if (!log->snapshot_dirty)
+		return true;
+	data = producer_snapshot_encode(log->producers, &len);
+	snprintf(name, sizeof(name), "%020" PRId64 ".snapshot", log->appended_end);
+	ok = log_path(log, name, path, sizeof(path)) >= 0 && file_replace(path, data, len, false);
+	free(data);
+	return ok;
+}
+
+static bool
+write_epochs(Log *log)
+{
+	char path[STORAGE_PATH_MAX];
+	TextBuf t = {0};
+	bool ok;
+
+	if (!log->epochs_dirty)
+		return true;
+	checkpoint_epochs(&t, &log->epochs);
+	ok = log_path(log, EPOCH_CHECKPOINT, path, sizeof(path)) >= 0 && file_replace(path, t.s, t.len, false);
+	text_free(&t);
+	log->epochs_dirty = !ok;
+	return ok;
+}
+
+/* A log that failed must be read again at the next start: then the stop is not said to be clean. */
+static bool
+write_logs(LogManager *m)
+{
+	Log *log, *tmp;
+	bool ok = true;
+
+	HASH_ITER (hh, m->logs, log, tmp)
+	{
+		if (log->state == LOG_STATE_OFFLINE)
+			continue;
+		if (log->state == LOG_STATE_FAILED || log->flushed_end < log->appended_end || !write_snapshot(log) ||
+			!write_epochs(log))
+		{
+			log_msg(LOG_WARNING, "storage", "%s could not be closed cleanly", log->name);
+			ok = false;
+		}
+	}
+	return ok;
+}
+
+void
+shutdown_clean(LogManager *m)
+{
+	CleanMarker marker = {.broker_epoch = m->meta.broker_epoch, .has_manifest = true};
+	bool changed, ok;
+
+	m->closing = true;
+	log_manager_dispatch(m);
+	flush_all(m);
+	shutdown_threads(m);
+	log_manager_dispatch(m);
+	changed = atomic_load(&m->marker_gone);
+	/* Nothing was written since a clean start: its marker and manifest still hold. */
+	if (m->clean_start && !changed && !m->checkpoint_dirty)
+		return;
+	directory_mark_unclean(m);
+	ok = write_logs(m);
+	ok = janitor_checkpoint_now(m) && ok;
+	ok = ok && manifest_write(m, &marker.manifest_crc);
+	/* All of it is on disk before the marker says so. */
+	if (ok && syncfs(m->dir_fd) == 0 && clean_marker_write(m->dir, &marker))
+		return;
+	log_msg(LOG_WARNING, "storage", "%s is not marked as cleanly stopped: the next start will recover",
+			m->dir);
+}
+
+void
+shutdown_free_logs(LogManager *m)
+{
+	Log *log, *tmp;
+
+	HASH_ITER (hh, m->logs, log, tmp)
+	{
+		HASH_DEL(m->logs, log);
+		log_free(log);
+	}
+}

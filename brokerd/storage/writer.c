@@ -1,0 +1,433 @@
+/*
+ * The writer thread.  It takes all that is queued at once, puts each log's ops together (so that batches of
+ * one log become one pwritev even when they come interleaved with others), and hands dirty files to a sync
+ * round when none is running: what arrives while a round runs shares the next one (group commit).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "brokerd/base/clock.h"
+#include "brokerd/base/logging.h"
+#include "brokerd/storage/file_io.h"
+#include "brokerd/storage/manager.h"
+
+#define WRITE_IOV      64
+#define PUSH_OUT_BYTES (8 * 1024 * 1024)
+
+WriteOp *
+writer_op(LogManager *m, OpKind kind, Log *log, LogSegment *segment)
+{
+	WriteOp *op = m->free_ops;
+
+	if (op != NULL)
+	{
+		m->free_ops = op->next;
+		memset(op, 0, sizeof(*op));
+	}
+	else
+		op = calloc(1, sizeof(*op));
+	op->kind = kind;
+	op->log = log;
+	op->segment = segment;
+	if (segment != NULL)
+		segment_ref(segment);
+	log->ops++;
+	return op;
+}
+
+void
+writer_push(LogManager *m, WriteOp *op)
+{
+	Writer *w = &m->writer;
+	bool wake;
+
+	op->next = NULL;
+	pthread_mutex_lock(&w->mutex);
+	if (w->last != NULL)
+		w->last->next = op;
+	else
+		w->first = op;
+	w->last = op;
+	wake = w->waiting;
+	w->waiting = false;
+	pthread_mutex_unlock(&w->mutex);
+	if (wake)
+		pthread_cond_signal(&w->wake);
+}
+
+void
+writer_resume(Log *log)
+{
+	Writer *w = &log->m->writer;
+
+	/* Nothing of the log is queued, so the flag is only read after this mutex is taken again. */
+	pthread_mutex_lock(&w->mutex);
+	log->writer.failed = false;
+	pthread_mutex_unlock(&w->mutex);
+}
+
+/* The round must be over before a file in it is renamed or forgotten. */
+static void
+wait_for_round(LogManager *m)
+{
+	Writer *w = &m->writer;
+
+	pthread_mutex_lock(&w->mutex);
+	while (w->round_left > 0)
+		pthread_cond_wait(&w->wake, &w->mutex);
+	pthread_mutex_unlock(&w->mutex);
+}
+
+/* ---- writes ---- */
+
+/* A write that stopped half way: nothing of it may stay, as the next append goes to the same place. */
+static void
+cut_back(LogSegment *s, int fd, int32_t pos)
+{
+	char path[STORAGE_PATH_MAX];
+
+	if (fd < 0 || ftruncate(fd, pos) == 0)
+		return;
+	segment_path(s, ".log", path, sizeof(path));
+	log_msg(LOG_ERROR, "storage", "%s cannot be cut back to %d bytes: %s", path, pos, strerror(errno));
+}
+
+static int
+write_all(int fd, struct iovec *iov, int n, int64_t pos)
+{
+	while (n > 0)
+	{
+		ssize_t done = pwritev(fd, iov, n, pos);
+
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done <= 0)
+			return done == 0 ? EIO : errno;
+		pos += done;
+		while (n > 0 && (size_t) done >= iov->iov_len)
+		{
+			done -= (ssize_t) iov->iov_len;
+			iov++;
+			n--;
+		}
+		if (n > 0)
+		{
+			iov->iov_base = (char *) iov->iov_base + done;
+			iov->iov_len -= (size_t) done;
+		}
+	}
+	return 0;
+}
+
+/* With flush.messages the kernel is asked to start early, or it stalls everybody at dirty_ratio. */
+static void
+push_out(LogSegment *s, int fd, int32_t end)
+{
+	if (s->sync.unpushed < PUSH_OUT_BYTES)
+		return;
+	sync_file_range(fd, end - s->sync.unpushed, s->sync.unpushed, SYNC_FILE_RANGE_WRITE);
+	s->sync.unpushed = 0;
+}
+
+/* Writes a run of ops that are adjacent in one file.  Returns the first op behind the run. */
+static WriteOp *
+write_run(LogManager *m, WriteOp *first)
+{
+	struct iovec iov[WRITE_IOV];
+	LogSegment *s = first->segment;
+	WriteOp *op = first, *last = first, *end;
+	bool created = false, sync = false;
+	int n = 0, fd, error = 0;
+	int32_t next_pos = first->pos;
+
+	while (op != NULL && op->kind == OP_WRITE && op->segment == s && op->pos == next_pos && n < WRITE_IOV)
+	{
+		iov[n++] = (struct iovec){(void *) (uintptr_t) op->buf, (size_t) op->len};
+		next_pos += op->len;
+		sync |= op->sync;
+		last = op;
+		op = op->batch_next;
+	}
+	end = op;
+	fd = segment_fd(s, true, &created);
+	if (created)
+		s->sync.new_file = true;
+	error = fd < 0 ? errno : write_all(fd, iov, n, first->pos);
+	if (error != 0)
+	{
+		cut_back(s, fd, first->pos);
+		first->log->writer.failed = true;
+		for (op = first; op != end; op = op->batch_next)
+			op->error = op == first ? error : ECANCELED;
+		return end;
+	}
+	s->sync.end = last->end_offset;
+	if (sync)
+		syncer_mark_dirty(m, s);
+	else
+	{
+		s->sync.unpushed += next_pos - first->pos;
+		push_out(s, fd, next_pos);
+	}
+	return end;
+}
+
+/* ---- the other ops ---- */
+
+static int
+write_index_file(LogSegment *s, const char *suffix, const void *data, size_t len, int64_t pos, bool final)
+{
+	char path[STORAGE_PATH_MAX];
+	int fd, error = 0;
+
+	if (segment_path(s, suffix, path, sizeof(path)) < 0)
+		return ENAMETOOLONG;
+	if ((fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644)) < 0)
+		return errno;
+	if (len > 0 && !file_pwrite_all(fd, data, len, pos))
+		error = errno;
+	/* What lies behind is from before a truncation or a crash. */
+	if (error == 0 && final && ftruncate(fd, pos + (int64_t) len) != 0)
+		error = errno;
+	close(fd);
+	return error;
+}
+
+static int
+run_index(WriteOp *op)
+{
+	LogManager *m = op->log->m;
+	size_t entries = (size_t) op->nentries * 8;
+	int error;
+
+	pthread_rwlock_rdlock(&m->path_lock);
+	error =
+		write_index_file(op->segment, ".index", op->payload, entries, (int64_t) op->at_entry * 8, op->final);
+	if (error == 0)
+		error = write_index_file(op->segment, ".timeindex", (char *) op->payload + entries,
+								 (size_t) op->ntimes * 12, (int64_t) op->at_time * 12, op->final);
+	pthread_rwlock_unlock(&m->path_lock);
+	return error;
+}
+
+static int
+run_txn_index(WriteOp *op)
+{
+	LogManager *m = op->log->m;
+	int error;
+
+	pthread_rwlock_rdlock(&m->path_lock);
+	error = write_index_file(op->segment, ".txnindex", op->payload, (size_t) op->len, op->pos, true);
+	pthread_rwlock_unlock(&m->path_lock);
+	return error;
+}
+
+static void
+forget_dirty(LogManager *m, const Log *log, const LogSegment *segment)
+{
+	Writer *w = &m->writer;
+	LogSegment **p = &w->dirty, *kept = NULL;
+
+	while (*p != NULL)
+	{
+		LogSegment *s = *p;
+
+		if (s == segment || (segment == NULL && s->log == log))
+		{
+			*p = s->sync.next;
+			s->sync.dirty = false;
+			w->ndirty--;
+		}
+		else
+		{
+			kept = s;
+			p = &s->sync.next;
+		}
+	}
+	w->dirty_last = kept;
+}
+
+/* Kafka's way of saying that a file is on its way out; what a crash leaves is removed at the next start. */
+static int
+run_retire(WriteOp *op)
+{
+	static const char *const suffixes[] = {".log", ".index", ".timeindex", ".txnindex", ".snapshot"};
+	LogManager *m = op->log->m;
+	char from[STORAGE_PATH_MAX], to[STORAGE_PATH_MAX + 16];
+	int error = 0;
+
+	pthread_rwlock_rdlock(&m->path_lock);
+	for (int i = 0; i < (int) (sizeof(suffixes) / sizeof(suffixes[0])); i++)
+	{
+		if (segment_path(op->segment, suffixes[i], from, sizeof(from)) < 0)
+			continue;
+		snprintf(to, sizeof(to), "%s.deleted", from);
+		if (rename(from, to) != 0 && errno != ENOENT)
+			error = errno;
+	}
+	pthread_rwlock_unlock(&m->path_lock);
+	return error;
+}
+
+static void
+run_op(LogManager *m, WriteOp *op)
+{
+	Log *log = op->log;
+
+	switch (op->kind)
+	{
+		case OP_WRITE:
+			break;
+		case OP_INDEX:
+			op->error = log->writer.failed ? ECANCELED : run_index(op);
+			break;
+		case OP_TXN_INDEX:
+			op->error = log->writer.failed ? ECANCELED : run_txn_index(op);
+			break;
+		case OP_FLUSH:
+			if (!atomic_load(&log->dead))
+				syncer_mark_dirty(m, op->segment);
+			break;
+		case OP_RETIRE:
+			wait_for_round(m);
+			forget_dirty(m, log, op->segment);
+			op->error = run_retire(op);
+			break;
+		case OP_CLOSE:
+			wait_for_round(m);
+			forget_dirty(m, log, NULL);
+			break;
+	}
+}
+
+static void
+run_log(LogManager *m, Log *log)
+{
+	WriteOp *op = log->writer.first, *first = op, *last = log->writer.last;
+
+	log->writer.first = log->writer.last = NULL;
+	while (op != NULL)
+	{
+		if (op->kind != OP_WRITE)
+		{
+			run_op(m, op);
+			op = op->batch_next;
+		}
+		else if (log->writer.failed || atomic_load(&log->dead))
+		{
+			op->error = ECANCELED;
+			op = op->batch_next;
+		}
+		else
+			op = write_run(m, op);
+	}
+	for (op = first; op != NULL; op = op->batch_next)
+		op->next = op->batch_next;
+	completions_post_ops(&m->completions, first, last);
+}
+
+static void
+run_turn(LogManager *m, WriteOp *ops)
+{
+	Log *touched = NULL, **tail = &touched;
+
+	directory_mark_unclean(m);
+	while (ops != NULL)
+	{
+		WriteOp *op = ops;
+		Log *log = op->log;
+
+		ops = op->next;
+		op->batch_next = NULL;
+		if (log->writer.first == NULL)
+		{
+			log->writer.first = op;
+			log->writer.next_touched = NULL;
+			*tail = log;
+			tail = &log->writer.next_touched;
+		}
+		else
+			log->writer.last->batch_next = op;
+		log->writer.last = op;
+	}
+	while (touched != NULL)
+	{
+		Log *log = touched;
+
+		/* Once its ops are posted the loop may free the log: the link is read before. */
+		touched = log->writer.next_touched;
+		run_log(m, log);
+	}
+}
+
+static void *
+writer_main(void *arg)
+{
+	LogManager *m = arg;
+	Writer *w = &m->writer;
+
+	pthread_mutex_lock(&w->mutex);
+	for (;;)
+	{
+		WriteOp *ops;
+
+		while (w->first == NULL && (w->ndirty == 0 || w->round_left > 0) &&
+			   !(w->stopping && w->round_left == 0))
+		{
+			w->waiting = true;
+			pthread_cond_wait(&w->wake, &w->mutex);
+			w->waiting = false;
+		}
+		ops = w->first;
+		if (ops == NULL && w->ndirty == 0)
+			break; /* stopping, all written and synced */
+		w->first = w->last = NULL;
+		pthread_mutex_unlock(&w->mutex);
+		if (ops != NULL)
+			run_turn(m, ops);
+		pthread_mutex_lock(&w->mutex);
+		if (w->round_left == 0 && w->ndirty > 0)
+		{
+			bool idle = w->first == NULL;
+
+			pthread_mutex_unlock(&w->mutex);
+			syncer_start_round(m, idle);
+			pthread_mutex_lock(&w->mutex);
+		}
+	}
+	pthread_mutex_unlock(&w->mutex);
+	return NULL;
+}
+
+bool
+writer_start(LogManager *m)
+{
+	Writer *w = &m->writer;
+
+	pthread_mutex_init(&w->mutex, NULL);
+	pthread_cond_init(&w->wake, NULL);
+	w->running = storage_thread_start(&w->thread, "log-writer", writer_main, m);
+	return w->running;
+}
+
+void
+writer_stop(LogManager *m)
+{
+	Writer *w = &m->writer;
+
+	if (!w->running)
+		return;
+	pthread_mutex_lock(&w->mutex);
+	w->stopping = true;
+	pthread_cond_signal(&w->wake);
+	pthread_mutex_unlock(&w->mutex);
+	pthread_join(w->thread, NULL);
+	w->running = false;
+	pthread_mutex_destroy(&w->mutex);
+	pthread_cond_destroy(&w->wake);
+}

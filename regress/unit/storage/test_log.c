@@ -1,0 +1,56 @@
+/* Create, append, sync, read, reopen. */
+#include "regress/unit/storage/harness.h"
+
+static void
+test_basic(void)
+{
+	Harness h;
+	Log *log;
+	LogAppend a;
+	Err err;
+
+	harness_init(&h, "basic");
+	ok(harness_open(&h), "a new directory opens");
+	log = harness_log(&h, "orders", 0);
+	ok(log != NULL && log_error(log) == NULL, "a log is created");
+	ok(log_begin_epoch(log, 3, &err), "the leader takes office");
+	for (int i = 0; i < 10; i++)
+		is_int(harness_append(&h, log, &(BatchSpec){.records = 5}, &a), 0, "batch %d is taken", i);
+	is_int(a.base_offset, 45, "offsets are assigned");
+	is_int(log_appended_end(log), 50, "the appended end");
+	harness_wait(&h, log_synced_end(log) == 50);
+	is_int(log_synced_end(log), 50, "all of it gets synced");
+	is_int(h.released, 10, "all buffers came back");
+	is_int(harness_count_batches(&h, log, 0, 1000000), 10, "it is read back");
+	is_int(harness_count_batches(&h, log, 23, 1), 6, "from within a batch, one at a time");
+	is_int(harness_read(&h, log, 50, INT64_MAX, 1000), 0, "at the end: no error");
+	is_int(h.slice.len, 0, "and nothing");
+	is_int(harness_read(&h, log, 51, INT64_MAX, 1000), KERR_OFFSET_OUT_OF_RANGE, "beyond the end");
+	is_int(harness_read(&h, log, 7, 12, 1000000), 0, "up to a limit");
+	is_int(h.slice.first_offset, 5, "begins with the batch of the offset");
+	is_int(h.slice.next_offset, 15, "ends with the last batch that begins below the limit");
+	log_slice_release(&h.slice);
+	log_set_high_watermark(log, 50);
+	harness_close(&h);
+
+	ok(harness_open(&h), "it opens again");
+	ok(log_manager_clean_start(h.m), "the stop was clean");
+	is_int(log_manager_count(h.m), 1, "with its log");
+	log = harness_log(&h, "orders", 0);
+	is_int(log_synced_end(log), 50, "and its end");
+	is_int(log_high_watermark(log), 50, "and its high watermark");
+	is_int(log_latest_epoch(log), 3, "and its epoch");
+	ok(memcmp(log_topic_id(log).b, harness_topic_id.b, 16) == 0, "and its topic id");
+	is_int(harness_count_batches(&h, log, 0, 100), 10, "and its batches");
+	ok(harness_append_synced(&h, log, &(BatchSpec){.records = 2}), "it goes on");
+	is_int(log_synced_end(log), 52, "at the right offset");
+	harness_close(&h);
+	harness_remove(h.dir);
+}
+
+int
+main(void)
+{
+	test_basic();
+	return tap_done();
+}
