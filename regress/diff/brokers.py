@@ -11,7 +11,11 @@ import threading
 
 import kafka
 
-CONFIG = {"group.initial.rebalance.delay.ms": "0"}
+CONFIG = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "100",      # cases that let members die must not take long
+    "group.max.size": "5",
+}
 
 
 class Started:

@@ -26,6 +26,9 @@ SERVED = {      # API: (lowest, highest) version that is compared: served by bro
     "DeleteGroups": (0, 2), "OffsetDelete": (0, 0),
 }
 
+GROUP_APIS = {"FindCoordinator", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch",
+              "ListGroups", "DescribeGroups", "DeleteGroups", "OffsetDelete"}
+
 CASES = []
 
 

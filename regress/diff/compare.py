@@ -139,7 +139,7 @@ def compare(rules, case_id, kafka, ours):
     """What differs between two Sides' transcripts and is not allowed."""
     found = []
     steps = max(len(kafka.transcript), len(ours.transcript))
-    names = Names(kafka.known_ids()), Names(ours.known_ids())
+    names = Names(kafka.known), Names(ours.known)
     for place in range(steps):
         if place >= len(kafka.transcript) or place >= len(ours.transcript):
             longer = kafka if place < len(kafka.transcript) else ours

@@ -17,8 +17,21 @@ COMMON_BATCHES = [      # (bytes, offsets they take); times rise by one second a
 ]
 
 
-def prepare_one(side):
+def prepare_groups(side):
+    """Kafka makes its topic of groups when it is first asked for a coordinator, which takes a moment."""
+    def attempt():
+        found = side.request("FindCoordinator", 1, {"Key": "fixture", "KeyType": 0})
+        if isinstance(found, str) or found["ErrorCode"]:
+            return None
+        fetched = side.request("OffsetFetch", 5, {"GroupId": "fixture", "Topics": None})
+        return isinstance(fetched, dict) and fetched["ErrorCode"] == 0
+    side.eventually("a coordinator", attempt, 60)
+
+
+def prepare_one(side, with_groups):
     side.begin("fixture")
+    if with_groups:
+        prepare_groups(side)
     topic = side.make_topic(name=COMMON, partitions=3)
     for data, _ in COMMON_BATCHES:
         side.produce(topic, data)
@@ -26,12 +39,12 @@ def prepare_one(side):
     side.common["topic"] = topic
 
 
-def prepare(sides):
+def prepare(sides, with_groups):
     failures = []
 
     def attempt(side):
         try:
-            prepare_one(side)
+            prepare_one(side, with_groups)
         except Exception as error:
             failures.append(f"{side.name}: {error}")
     threads = [threading.Thread(target=attempt, args=(side,)) for side in sides]

@@ -139,8 +139,9 @@ def main():
                  Side("kafka2" if options.itself else "brokerd", *started.ours, definitions, case.SERVED)]
         rules = compare.Rules(allowed.FIELDS, [] if options.itself else allowed.DIFFERENCES)
         output, mutations = Output(options.report), mutate.Mutations()
-        fixture.prepare(sides)
-        for item in chosen(options, sides):
+        items = list(chosen(options, sides))
+        fixture.prepare(sides, any(item.api in case.GROUP_APIS for item in items))
+        for item in items:
             run_case(output, rules, sides, item, options.times, mutations)
         mutations.report(output)
         if not options.only and not options.apis and not options.itself:

@@ -130,7 +130,7 @@ class Side:
         self.connections = []
         self.main = None
         self.common = {}        # what the fixture made once for every case
-        self.topic_ids = {NOBODY: "nobody"}   # topic id -> name, of all that were seen
+        self.known = {NOBODY: "nobody"}       # ids that the broker made up -> whose they are
         self.lock = threading.Lock()
 
     def begin(self, case_id):
@@ -175,9 +175,6 @@ class Side:
             answer = self.request(api, version, body, **how)
         return self.note(label or api, answer, api, version)
 
-    def known_ids(self):
-        return self.topic_ids
-
     def latest(self, api):
         return self.versions[api][1]
 
@@ -205,7 +202,7 @@ class Side:
         found = answer["Topics"][0]
         if found["ErrorCode"] or any(p["ErrorCode"] or p["LeaderId"] < 0 for p in found["Partitions"]):
             return None
-        self.topic_ids[found["TopicId"]] = name
+        self.known[found["TopicId"]] = name
         return Topic(name, found["TopicId"], len(found["Partitions"]))
 
     def make_topic(self, suffix="t", partitions=1, configs=None, name=None):
