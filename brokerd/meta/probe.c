@@ -78,6 +78,7 @@ probe_take(MetaProbe *probe, MetaProbeStep step, const PGresult *rows, Err *err)
 	{
 		probe->contract_oldest = atoi(PQgetvalue(rows, 0, 1));
 		probe->contract_newest = atoi(PQgetvalue(rows, 0, 2));
+		snprintf(probe->extension, sizeof(probe->extension), "%s", PQgetvalue(rows, 0, 3));
 	}
 	else
 		take_checks(probe, rows);
