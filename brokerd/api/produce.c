@@ -181,8 +181,6 @@ produce_part(ProduceOp *op, ProducePart *part, PartitionTopic *topic, int16_t to
 		fail_part(op, out, error, append.message);
 		return;
 	}
-	if (append.duplicate)
-		net_request_unref(call->req);
 	out->base_offset = append.base_offset;
 	out->log_append_time_ms = append.log_append_time_ms;
 	out->log_start_offset = append.log_start_offset;
