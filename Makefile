@@ -78,6 +78,7 @@ $(BUILD)/brokerd: $(MAIN_OBJS) $(call libs_of,api)
 	@$(CC) $(LDFLAGS) -o $@ $(MAIN_OBJS) -Wl,--start-group $(call libs_of,api) -Wl,--end-group $(LDLIBS)
 
 include regress/fuzz/fuzz.mk
+include bench/bench.mk
 
 ## clean: removes what was built
 clean:
