@@ -238,7 +238,10 @@ check_together(ConfigReader *r)
 		return false;
 	if (!check_data_dir(r))
 		return false;
-	if (!config_listeners_resolve(c, &err) && !problem(r, r->lines[OPT_listeners], "%s", err.text))
+	if (!config_listeners_resolve(c, &err) &&
+		!problem(
+			r, r->lines[strncmp(err.text, "advertised", 10) == 0 ? OPT_advertised_listeners : OPT_listeners],
+			"%s", err.text))
 		return false;
 	if (c->broker_session_timeout_ms < 3 * c->broker_heartbeat_interval_ms &&
 		!problem(

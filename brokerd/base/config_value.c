@@ -114,6 +114,23 @@ normalise_list(const char *value)
 }
 
 static bool
+refuse_word(const ConfigOption *o, const char *value, Err *err)
+{
+	char allowed[256];
+	size_t n = 0;
+
+	for (const char *p = o->allowed; *p != '\0' && n + 3 < sizeof(allowed); p++)
+	{
+		allowed[n++] = *p == '|' ? ',' : *p;
+		if (*p == '|')
+			allowed[n++] = ' ';
+	}
+	allowed[n] = '\0';
+	return err_set(err, 0, 0, "%s must be one of %s%s, not \"%.100s\"", o->name, allowed,
+				   o->type == OPTION_LIST ? " (or several, with commas)" : "", value);
+}
+
+static bool
 check_words(const ConfigOption *o, const char *value, Err *err)
 {
 	if (o->allowed == NULL)
@@ -123,8 +140,7 @@ check_words(const ConfigOption *o, const char *value, Err *err)
 		size_t len = o->type == OPTION_LIST ? strcspn(p, ",") : strlen(p);
 
 		if (!is_allowed(o->allowed, p, len))
-			return err_set(err, 0, 0, "%s must be one of %s%s, not \"%.100s\"", o->name, o->allowed,
-						   o->type == OPTION_LIST ? " (or several, with commas)" : "", value);
+			return refuse_word(o, value, err);
 		if (p[len] == '\0')
 			return true;
 		p += len + 1;
