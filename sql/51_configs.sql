@@ -41,7 +41,7 @@ DECLARE
 	why     text;
 	old_own text;
 BEGIN
-	IF jsonb_typeof(config) <> 'object' THEN
+	IF jsonb_typeof(config) IS DISTINCT FROM 'object' THEN
 		RAISE EXCEPTION 'a config is a JSON object' USING ERRCODE = '22023', HINT = 'Such as ''{"retention.ms": "7 days"}''.';
 	END IF;
 	FOR item IN

@@ -152,7 +152,9 @@ DECLARE
 BEGIN
 	SELECT * INTO o FROM operations x WHERE x.operation_id = id AND (x.requested_by = caller OR pg_has_role(caller, 'broker_viewer', 'USAGE'));
 	IF NOT FOUND THEN
-		RAISE EXCEPTION 'operation % does not exist', id USING ERRCODE = '22023', HINT = 'The operations are in broker.operations.';
+		-- who may not look does not learn whether it exists
+		RAISE EXCEPTION 'operation % does not exist%', id, CASE WHEN pg_has_role(caller, 'broker_viewer', 'USAGE') THEN '' ELSE ', or is not yours' END
+			USING ERRCODE = CASE WHEN pg_has_role(caller, 'broker_viewer', 'USAGE') THEN '22023' ELSE '42501' END, HINT = 'The operations are in broker.operations.';
 	END IF;
 	IF o.requested_by <> caller AND NOT pg_has_role(caller, 'broker_admin', 'USAGE') THEN
 		RAISE EXCEPTION 'operation % belongs to %', id, o.requested_by USING ERRCODE = '42501', HINT = 'Role broker_admin may cancel it too.';
