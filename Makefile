@@ -55,7 +55,7 @@ SRCS_$(1) = $$(if $$(SRCDIR_$(1)),$$(wildcard $$(SRCDIR_$(1))/*.c)) $$(GEN_SRCS_
 OBJS_$(1) = $$(patsubst %.c,$$(BUILD)/obj/%.o,$$(patsubst $$(BUILD)/%,%,$$(SRCS_$(1))))
 LIB_$(1) = $$(BUILD)/lib$(1).a
 $$(LIB_$(1)): $$(OBJS_$(1))
-	@rm -f $$@ && ar rcsD $$@ $$^
+	@mkdir -p $$(@D) && rm -f $$@ && ar rcsD $$@ $$^
 endef
 $(foreach c,$(COMPONENTS),$(eval $(call component,$(c))))
 
