@@ -1,0 +1,296 @@
+/*
+ * Disks that fail: full, broken, slow.  faultfs.c stands in for the file system (the same code that cluster
+ * tests preload into a running brokerd).
+ */
+#include "regress/unit/storage/faultfs.c"
+
+#include <sys/mount.h>
+
+#include "regress/unit/storage/harness.h"
+
+#define SEG0 "00000000000000000000.log"
+
+static off_t
+size_of(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 ? st.st_size : -1;
+}
+
+/* A9(a): a failed fdatasync is final; nothing that a later one says is believed. */
+static void
+test_failed_sync(void)
+{
+	Harness h;
+	Log *log, *other;
+	LogAppend a;
+
+	harness_init(&h, "sync");
+	harness_open(&h);
+	log = harness_log(&h, "t", 0);
+	other = harness_log(&h, "u", 0);
+	harness_append_synced(&h, log, &(BatchSpec){0});
+	faultfs_rules("fdatasync t-0/ EIO 1\n");
+	is_int(harness_append(&h, log, &(BatchSpec){0}, &a), 0, "a batch is taken");
+	harness_wait(&h, log_error(log) != NULL);
+	ok(log_error(log) != NULL && strstr(log_error(log), "sync failed"), "its sync fails: %s",
+	   log_error(log) ? log_error(log) : "");
+	is_int(log_synced_end(log), 1, "it does not count as synced");
+	is_int(h.released, 2, "its buffer comes back");
+	is_int(harness_append(&h, log, &(BatchSpec){0}, &a), KERR_KAFKA_STORAGE_ERROR, "no more is taken");
+	ok(harness_append_synced(&h, other, &(BatchSpec){0}), "another log goes on");
+	for (int i = 0; i < 10; i++)
+		harness_turn(&h);
+	is_int(log_synced_end(log), 1, "nor later");
+	is_int(harness_read(&h, log, 0, 1, 1000), 0, "what had been synced is read");
+	log_slice_release(&h.slice);
+	is_int(harness_read(&h, log, 2, 3, 1000), KERR_KAFKA_STORAGE_ERROR, "what had not is not");
+	harness_close(&h);
+	ok(harness_open(&h) && !log_manager_clean_start(h.m), "the next start recovers");
+	log = harness_log(&h, "t", 0);
+	ok(log_error(log) == NULL && harness_append_synced(&h, log, &(BatchSpec){0}), "and the log goes on");
+	harness_close(&h);
+	harness_remove(h.dir);
+}
+
+/* An error of syncfs counts against every file of the round. */
+static void
+test_failed_syncfs(void)
+{
+	Harness h;
+	LogAppend a;
+	int failed = 0, synced = 0;
+
+	harness_init(&h, "syncfs");
+	harness_open(&h);
+	faultfs_rules("fdatasync * delay:100 8\nsyncfs * EIO\n");
+	for (int i = 0; i < 60; i++)
+		harness_append(&h, harness_log(&h, "t", i), &(BatchSpec){0}, &a);
+	harness_wait(&h, log_manager_find(h.m, "t", 1, 59) != NULL &&
+						 log_error(log_manager_find(h.m, "t", 1, 59)) != NULL);
+	for (int i = 0; i < 60; i++)
+	{
+		Log *log = log_manager_find(h.m, "t", 1, i);
+
+		failed += log_error(log) != NULL;
+		synced += log_synced_end(log) == 1;
+	}
+	ok(failed > 32, "more than 32 files of one round failed together: %d", failed);
+	is_int(failed + synced, 60, "the others had their own sync");
+	faultfs_rules("");
+	harness_close(&h);
+	harness_remove(h.dir);
+}
+
+/* A6(c), A9: a write that fails for lack of space leaves nothing behind and heals. */
+static void
+test_no_space(void)
+{
+	Harness h;
+	Log *log, *other;
+	LogAppend a;
+	off_t size;
+	BatchSpec second = {.records = 3, .value_len = 500, .producer_id = 9, .sequence = 2};
+
+	harness_init(&h, "full");
+	harness_open(&h);
+	log = harness_log(&h, "t", 0);
+	other = harness_log(&h, "u", 0);
+	harness_append_synced(&h, log, &(BatchSpec){.records = 2, .producer_id = 9});
+	size = size_of(harness_path(&h, "t-0", SEG0));
+	faultfs_rules("pwrite t-0/ short:200 1\npwrite t-0/ ENOSPC\npwrite .probe ENOSPC\n");
+	is_int(harness_append(&h, log, &second, &a), 0, "a batch is taken");
+	is_int(harness_append(&h, log, &(BatchSpec){.producer_id = 9, .sequence = 5}, &a), 0, "and the next");
+	harness_wait(&h, log_error(log) != NULL);
+	ok(log_error(log) != NULL && strstr(log_error(log), "full"), "the disk is full: %s",
+	   log_error(log) ? log_error(log) : "");
+	harness_wait(&h, h.released == 3);
+	is_int(h.released, 3, "the buffers come back");
+	is_int(log_appended_end(log), 2, "the log ends where it did");
+	is_int(size_of(harness_path(&h, "t-0", SEG0)), size, "what was written of the batch is cut");
+	is_int(harness_append(&h, log, &second, &a), KERR_KAFKA_STORAGE_ERROR, "no more is taken");
+	ok(harness_append_synced(&h, other, &(BatchSpec){0}), "another log goes on");
+	is_int(harness_count_batches(&h, log, 0, 1000), 1, "the log is read");
+	faultfs_rules("");
+	harness_wait(&h, log_error(log) == NULL);
+	ok(log_error(log) == NULL, "when there is space again it heals");
+	is_int(harness_append(&h, log, &second, &a), 0, "the batch comes again");
+	ok(!a.duplicate, "and is no duplicate");
+	is_int(a.base_offset, 2, "at its place");
+	harness_wait(&h, log_synced_end(log) == 5);
+	is_int(harness_count_batches(&h, log, 0, 100000), 2, "all of it is there");
+	harness_close(&h);
+	harness_open(&h);
+	ok(log_manager_clean_start(h.m), "a disk that was full for a while does not make the stop unclean");
+	is_int(harness_count_batches(&h, harness_log(&h, "t", 0), 0, 100000), 2, "and after a restart too");
+	harness_close(&h);
+	harness_remove(h.dir);
+}
+
+/* The failure hits in the middle of a queue that spans several segments. */
+static void
+test_no_space_roll(void)
+{
+	Harness h;
+	Log *log;
+	LogAppend a;
+	int64_t end;
+
+	harness_init(&h, "fullroll");
+	h.config.segment_bytes = 3000;
+	h.config.index_interval_bytes = 500;
+	harness_open(&h);
+	log = harness_log(&h, "t", 0);
+	for (int i = 0; i < 7; i++)
+		harness_append(&h, log, &(BatchSpec){.value_len = 400, .producer_id = 3, .sequence = i}, &a);
+	harness_wait(&h, log_synced_end(log) == 7);
+	faultfs_rules("pwrite t-0/ ENOSPC\npwrite .probe ENOSPC 1\n");
+	for (int i = 7; i < 40; i++)
+		harness_append(&h, log, &(BatchSpec){.value_len = 400, .producer_id = 3, .sequence = i}, &a);
+	harness_wait(&h, log_error(log) != NULL);
+	end = log_appended_end(log);
+	is_int(end, 7, "back to what is in the file");
+	faultfs_rules("");
+	harness_wait(&h, log_error(log) == NULL);
+	for (int i = 7; i < 40; i++)
+		if (harness_append(&h, log, &(BatchSpec){.value_len = 400, .producer_id = 3, .sequence = i}, &a) !=
+				0 ||
+			a.duplicate)
+			ok(false, "sequence %d is refused", i);
+	harness_wait(&h, log_synced_end(log) == 40);
+	is_int(harness_count_batches(&h, log, 0, 100000), 40, "everything is there");
+	harness_close(&h);
+	unlink(harness_path(&h, "", ".kafka_cleanshutdown"));
+	harness_open(&h);
+	log = harness_log(&h, "t", 0);
+	ok(log_error(log) == NULL, "an unclean start finds nothing wrong: %s",
+	   log_error(log) ? log_error(log) : "");
+	is_int(harness_count_batches(&h, log, 0, 100000), 40, "and everything is there");
+	harness_close(&h);
+	harness_remove(h.dir);
+}
+
+static void
+test_write_error(void)
+{
+	Harness h;
+	Log *log;
+	LogAppend a;
+
+	harness_init(&h, "eio");
+	harness_open(&h);
+	log = harness_log(&h, "t", 0);
+	harness_append_synced(&h, log, &(BatchSpec){0});
+	faultfs_rules("pwrite t-0/ EIO 1\n");
+	harness_append(&h, log, &(BatchSpec){0}, &a);
+	harness_wait(&h, log_error(log) != NULL);
+	ok(log_error(log) != NULL && strstr(log_error(log), "until the broker restarts"),
+	   "an I/O error is final");
+	for (int i = 0; i < 40; i++)
+		harness_turn(&h);
+	ok(log_error(log) != NULL, "and does not heal");
+	harness_close(&h);
+	harness_remove(h.dir);
+}
+
+static bool stuck_now;
+static int stuck_calls;
+
+static void
+on_stuck(void *ctx, bool stuck)
+{
+	(void) ctx;
+	stuck_now = stuck;
+	stuck_calls++;
+}
+
+/* A26: a sync that hangs is noticed while it hangs. */
+static void
+test_stuck(void)
+{
+	Harness h;
+	Log *log;
+	LogAppend a;
+	LogDirStats stats;
+	int64_t until;
+
+	harness_init(&h, "stuck");
+	h.opt.on_stuck = on_stuck;
+	harness_open(&h);
+	log = harness_log(&h, "t", 0);
+	faultfs_rules("fdatasync t-0/ delay:10700 1\n");
+	harness_append(&h, log, &(BatchSpec){0}, &a);
+	until = clock_boot_ms() + 13000;
+	while (!stuck_now && clock_boot_ms() < until)
+		harness_turn(&h);
+	ok(stuck_now, "after 10 s the directory is said to be stuck");
+	log_manager_stats(h.m, &stats);
+	ok(stats.stuck && stats.oldest_unsynced_ms >= 9000, "and the stats say how long: %" PRId64 " ms",
+	   stats.oldest_unsynced_ms);
+	harness_wait(&h, !stuck_now);
+	ok(!stuck_now, "when the sync ends it is well again");
+	harness_wait(&h, log_synced_end(log) == 1);
+	is_int(log_synced_end(log), 1, "and the batch is synced");
+	is_int(stuck_calls, 2, "each said once");
+	harness_close(&h);
+	harness_remove(h.dir);
+}
+
+/* A real file system that is full; needs root for the mount. */
+static void
+test_full_file_system(void)
+{
+	Harness h;
+	Log *log;
+	LogAppend a;
+	int n = 0;
+	char filler[600];
+	int fd;
+	uint8_t block[65536] = {0};
+
+	harness_init(&h, "tmpfs");
+	if (geteuid() != 0 || mount("tmpfs", h.dir, "tmpfs", 0, "size=8m") != 0)
+	{
+		ok(true, "a full file system # SKIP no right to mount a tmpfs");
+		harness_remove(h.dir);
+		return;
+	}
+	harness_open(&h);
+	log = harness_log(&h, "t", 0);
+	harness_append_synced(&h, log, &(BatchSpec){.value_len = 1000});
+	snprintf(filler, sizeof(filler), "%s/.filler", h.dir);
+	fd = open(filler, O_WRONLY | O_CREAT, 0644);
+	while (write(fd, block, sizeof(block)) > 0 || write(fd, block, 512) > 0)
+		;
+	close(fd);
+	while (n < 100 && harness_append(&h, log, &(BatchSpec){.value_len = 100000}, &a) == 0)
+	{
+		harness_turn(&h);
+		n++;
+	}
+	harness_wait(&h, log_error(log) != NULL);
+	ok(log_error(log) != NULL && strstr(log_error(log), "full"), "a full file system: writes are refused");
+	n = (int) log_appended_end(log);
+	unlink(filler);
+	harness_wait(&h, log_error(log) == NULL);
+	ok(harness_append_synced(&h, log, &(BatchSpec){.value_len = 1000}), "with space again it goes on");
+	is_int(harness_count_batches(&h, log, 0, 1 << 20), n + 1, "and everything acknowledged is there");
+	harness_close(&h);
+	if (umount2(h.dir, MNT_DETACH) != 0)
+		printf("# umount: %s\n", strerror(errno));
+	harness_remove(h.dir);
+}
+
+int
+main(void)
+{
+	test_failed_sync();
+	test_failed_syncfs();
+	test_no_space();
+	test_no_space_roll();
+	test_write_error();
+	test_full_file_system();
+	test_stuck();
+	return tap_done();
+}
