@@ -108,7 +108,7 @@ typedef struct WireWriter
 void wire_writer_init(WireWriter *w);  /* no memory yet */
 void wire_writer_reset(WireWriter *w); /* empty again, memory kept */
 void wire_writer_free(WireWriter *w);
-void wire_put_bytes(WireWriter *w, const void *p, size_t len);
+void wire_put_bytes(WireWriter *w, const void *src, size_t len);
 
 /* Room for `n` bytes, for whoever writes them in place; NULL when the writer failed. */
 uint8_t *wire_put_room(WireWriter *w, size_t n) __attribute__((warn_unused_result));

@@ -118,8 +118,8 @@ test_errors(void)
 {
 	bool complete = true;
 
-	for (int16_t code = -1; code <= KERR_LAST; code++)
-		complete = complete && kerr_name(code) != NULL && kerr_message(code) != NULL;
+	for (int code = -1; code <= KERR_LAST; code++)
+		complete = complete && kerr_name((int16_t) code) != NULL && kerr_message((int16_t) code) != NULL;
 	ok(complete, "no code is missing between -1 and the last");
 	is_str(kerr_name(KERR_NONE), "NONE", "0");
 	is_str(kerr_name(16), "NOT_COORDINATOR", "16");

@@ -56,22 +56,33 @@ vector_digit(char c)
 	return c <= '9' ? c - '0' : c - 'a' + 10;
 }
 
+/* Copy the word at `p`; what is behind it and its space. */
+static char *
+vector_word(char *p, char *word, size_t size)
+{
+	size_t len = strcspn(p, " \n");
+
+	snprintf(word, size, "%.*s", (int) len, p);
+	return p + len + (p[len] == ' ');
+}
+
 /* The next line of the file; false at its end. */
 static bool
 vector_next(gzFile file, Vector *v)
 {
-	int version, at = 0;
 	char *p;
 
 	if (gzgets(file, v->line, sizeof(v->line)) == NULL)
 		return false;
-	if (sscanf(v->line, "%63s %d %15s x%n", v->name, &version, v->variant, &at) != 3 || at == 0)
+	p = vector_word(v->line, v->name, sizeof(v->name));
+	v->version = (int16_t) strtol(p, &p, 10);
+	p = vector_word(p + 1, v->variant, sizeof(v->variant));
+	if (*p++ != 'x')
 		return false;
-	v->version = (int16_t) version;
 	v->msg = vector_msg(v->name);
 	v->data = v->bytes;
 	v->len = 0;
-	for (p = v->line + at; p[0] > ' ' && p[1] > ' '; p += 2)
+	for (; p[0] > ' ' && p[1] > ' '; p += 2)
 		v->bytes[v->len++] = (uint8_t) (vector_digit(p[0]) << 4 | vector_digit(p[1]));
 	v->json = *p == ' ' ? p + 1 : NULL;
 	p[strcspn(p, "\n")] = '\0';
