@@ -357,7 +357,7 @@ manifest_load(Manifest *mf, Log *log)
 		log->producers = producer_state_new();
 	for (int32_t i = 0; i < n; i++)
 		take_producer(&c, log->producers);
-	n = get_count(&c, 92);
+	n = get_count(&c, 84);
 	for (int32_t i = 0; i < n && !c.failed; i++)
 	{
 		segment_push(log, take_segment(&c, log));
