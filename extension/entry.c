@@ -126,8 +126,8 @@ take_scalar(MemoryContext outer, bool *is_null)
  * Errors that are meant for the caller are complete sentences: where in our functions they were raised is
  * noise.  What else goes wrong keeps its context.
  */
-static void
-rethrow(MemoryContext outer)
+void
+pgb_rethrow(MemoryContext outer)
 {
 	ErrorData *error;
 
@@ -192,7 +192,7 @@ enter(FunctionCallInfo fcinfo, const char *name, EntryRight right, bool notify)
 	}
 	PG_CATCH();
 	{
-		rethrow(outer);
+		pgb_rethrow(outer);
 	}
 	PG_END_TRY();
 	pgb_leave(&sw);

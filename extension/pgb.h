@@ -31,6 +31,9 @@ typedef struct PgbSwitch
 extern void pgb_enter(PgbSwitch *sw);
 extern void pgb_leave(const PgbSwitch *sw);
 
+/* In PG_CATCH: raise the error again; without context when it is a sentence of ours for the caller. */
+extern void pgb_rethrow(MemoryContext outer) pg_attribute_noreturn();
+
 /* The int4[] as a C array; an error when it has NULLs. */
 extern int32 *pgb_int_array(ArrayType *array, int *n);
 extern ArrayType *pgb_make_int_array(const int32 *ids, int n);

@@ -29,10 +29,18 @@ still_waiting_for(bool has_id, int64 operation_id, MemoryContext context)
 
 	pgb_enter(&sw);
 	PushActiveSnapshot(GetTransactionSnapshot());
-	if (SPI_execute_with_args("SELECT * FROM broker_internal.open_operations($1, $2)", 2, types, values,
-							  nulls, false, 0) != SPI_OK_SELECT ||
-		SPI_processed != 1)
-		elog(ERROR, "broker_internal.open_operations failed");
+	PG_TRY();
+	{
+		if (SPI_execute_with_args("SELECT * FROM broker_internal.open_operations($1, $2)", 2, types, values,
+								  nulls, false, 0) != SPI_OK_SELECT ||
+			SPI_processed != 1)
+			elog(ERROR, "broker_internal.open_operations failed");
+	}
+	PG_CATCH();
+	{
+		pgb_rethrow(context);
+	}
+	PG_END_TRY();
 	open = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
 	if (open != NULL)
 		open = MemoryContextStrdup(context, open);

@@ -68,11 +68,11 @@ CREATE UNIQUE INDEX topics_metric_name ON broker_internal.topics (replace(topic,
 CREATE TABLE broker_internal.partitions (
 	topic_id        uuid        NOT NULL,
 	partition       int         NOT NULL,
-	leader          int,                                -- NULL: offline
+	leader          int         CHECK (leader IS NULL OR leader = ANY (isr)), -- NULL: offline
 	leader_epoch    int         NOT NULL,
 	partition_epoch int         NOT NULL,
 	replicas        int[]       NOT NULL,
-	isr             int[]       NOT NULL,
+	isr             int[]       NOT NULL CHECK (isr <@ replicas AND array_position(isr, NULL) IS NULL),
 	elr             int[]       NOT NULL DEFAULT '{}',
 	adding          int[]       NOT NULL DEFAULT '{}',
 	removing        int[]       NOT NULL DEFAULT '{}',

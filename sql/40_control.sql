@@ -54,8 +54,11 @@ CREATE FUNCTION broker_internal.live_brokers() RETURNS int[] STABLE LANGUAGE sql
 $$;
 
 -- Every election and every removal from an ISR, set-based.  Modes:
---   gone        these brokers are dead or are new processes: out of every ISR that has another member
---   disk        likewise, and what is on their disk counts for nothing any more (another or older disk)
+--   gone        these brokers are dead: out of every ISR that has another member that is alive
+--   restart     the same for one that comes back as a new process on its old disk.  Where no other member is
+--               alive it keeps its place: what was acknowledged is synced on its disk (hazards A13), unless
+--               the topic has relaxed that by flush.messages or flush.ms
+--   disk        what is on its disk counts for nothing any more (another or older disk)
 --   stop        controlled shutdown: only where somebody else can lead
 --   leaderless  elect where nobody leads
 -- A partition whose row may be older than what its replicas know (PostgreSQL went backwards, hazards A1) is
@@ -63,9 +66,11 @@ $$;
 CREATE FUNCTION broker_internal.decide(mode text, gone int[], v bigint, epoch_floor int, incarnation bigint, why text)
 RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
+	alive           int[]  := without(ARRAY (SELECT b.broker_id FROM brokers b WHERE NOT b.fenced), gone);
 	live            int[]  := without(live_brokers(), gone);
 	unclean_default bool   := cluster_setting('unclean.leader.election.enable') = 'true';
 	min_default     int    := cluster_setting('min.insync.replicas')::int;
+	relaxed_default bool   := cluster_setting('log.flush.interval.messages') <> '9223372036854775807' OR cluster_setting('log.flush.interval.ms') <> '9223372036854775807';
 	at              timestamptz := clock_timestamp();
 	changed         int;
 BEGIN
@@ -74,8 +79,10 @@ BEGIN
 			CASE WHEN mode = 'disk' THEN without(q.elr, gone) ELSE q.elr END AS elr,
 			CASE WHEN mode = 'leaderless' THEN without(q.isr, without(q.isr, live)) ELSE without(q.isr, gone) END AS rest,
 			q.incarnation = decide.incarnation OR cardinality(q.replicas) = 1 AS settled,
-			coalesce(u.value = 'true', unclean_default) AS unclean,
-			coalesce(m.value::int, min_default) AS min_isr
+			coalesce(u.value = 'true', unclean_default) AND mode NOT IN ('restart', 'disk') AS unclean, -- a clean leader may just be coming back
+			coalesce(m.value::int, min_default) AS min_isr,
+			mode = 'restart' AND (relaxed_default OR EXISTS (SELECT FROM configs f WHERE f.scope = 'topic' AND f.object = q.topic_id::text
+				AND f.config_key IN ('flush.messages', 'flush.ms') AND f.value <> '9223372036854775807')) AS relaxed
 		FROM partitions q
 			LEFT JOIN configs u ON u.scope = 'topic' AND u.object = q.topic_id::text AND u.config_key = 'unclean.leader.election.enable'
 			LEFT JOIN configs m ON m.scope = 'topic' AND m.object = q.topic_id::text AND m.config_key = 'min.insync.replicas'
@@ -91,10 +98,9 @@ BEGIN
 	), n AS MATERIALIZED (
 		SELECT d.*, new_leader IS NOT NULL AND settled AND NOT new_leader = ANY (rest) AND NOT new_leader = ANY (elr) AS is_unclean,
 			CASE WHEN NOT settled OR (mode = 'leaderless' AND new_leader IS NULL) THEN isr
-				-- the last members stay: only they may lead
-				WHEN new_leader IS NULL AND rest = '{}' THEN CASE WHEN mode = 'disk' THEN rest ELSE isr END
-				WHEN new_leader IS NULL OR new_leader = ANY (rest) THEN rest
-				ELSE ARRAY[new_leader] END AS new_isr
+				WHEN new_leader IS NOT NULL AND NOT new_leader = ANY (rest) THEN ARRAY[new_leader]
+				WHEN new_leader IS NOT NULL OR rest && alive OR mode = 'disk' OR (relaxed AND rest <> '{}') THEN rest
+				ELSE isr END AS new_isr -- the last members stay: only they may lead
 		FROM d
 	), e AS MATERIALIZED (
 		SELECT n.*, CASE WHEN NOT settled THEN elr WHEN is_unclean OR cardinality(new_isr) >= min_isr THEN '{}'

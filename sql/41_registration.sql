@@ -83,7 +83,7 @@ BEGIN
 		disk_ok := NOT known OR (o.directory_id = a.directory AND a.disk_epoch >= o.disk_epoch);
 		IF known THEN
 			PERFORM pg_advisory_xact_lock(7701, a.id);
-			PERFORM decide(CASE WHEN disk_ok THEN 'gone' ELSE 'disk' END, ARRAY[a.id], v, floor, inc,
+			PERFORM decide(CASE WHEN disk_ok THEN 'restart' ELSE 'disk' END, ARRAY[a.id], v, floor, inc,
 				format('broker %s %s', a.id, CASE WHEN disk_ok THEN 'restarted'
 					WHEN o.directory_id <> a.directory THEN 'came with another disk' ELSE 'came with an older disk' END));
 		END IF;

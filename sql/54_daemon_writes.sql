@@ -31,7 +31,7 @@ BEGIN
 	min_default := cluster_setting('min.insync.replicas')::int;
 	RETURN QUERY
 	WITH r AS MATERIALIZED (
-		SELECT x.t, x.p, x.le, x.pe, m.ids, m.epochs
+		SELECT x.n, x.t, x.p, x.le, x.pe, m.ids, m.epochs
 		FROM unnest(topic_ids, alter_isr_1.partitions, leader_epochs, partition_epochs) WITH ORDINALITY x(t, p, le, pe, n)
 			CROSS JOIN LATERAL (SELECT coalesce(array_agg((e ->> 'id')::int ORDER BY o), '{}') AS ids, coalesce(array_agg(coalesce((e ->> 'epoch')::bigint, -1) ORDER BY o), '{}') AS epochs
 				FROM jsonb_array_elements(new_isrs -> (x.n - 1)::int) WITH ORDINALITY j(e, o)) m
@@ -55,7 +55,8 @@ BEGIN
 		FROM u JOIN partitions q USING (topic_id, partition) JOIN topics t USING (topic_id)
 	)
 	SELECT r.t, r.p, u.topic_id IS NOT NULL, q.leader, q.leader_epoch, coalesce(u.partition_epoch, q.partition_epoch), coalesce(u.isr, q.isr)
-	FROM r LEFT JOIN u ON u.topic_id = r.t AND u.partition = r.p LEFT JOIN partitions q ON q.topic_id = r.t AND q.partition = r.p;
+	FROM r LEFT JOIN u ON u.topic_id = r.t AND u.partition = r.p LEFT JOIN partitions q ON q.topic_id = r.t AND q.partition = r.p
+	ORDER BY r.n;
 END
 $$;
 
