@@ -10,6 +10,7 @@
 #include "brokerd/api/broker.h"
 #include "brokerd/api/fetch.h"
 #include "brokerd/api/fetch_session.h"
+#include "brokerd/api/groups.h"
 #include "brokerd/api/operations.h"
 #include "brokerd/base/clock.h"
 #include "brokerd/base/logging.h"
@@ -128,6 +129,7 @@ on_registered(void *ctx, const MetaRegistration *reg)
 			life->config->node_id, (long long) reg->broker_epoch, reg->same_epoch ? " (kept)" : "");
 	if (life->broker.serving)
 		partitions_apply_all(life->broker.partitions);
+	groups_registered(life->broker.groups);
 	return true;
 }
 
@@ -139,6 +141,7 @@ on_fenced(void *ctx)
 	log_msg(LOG_WARNING, "meta",
 			"this broker's epoch is gone: it leads nothing until it is registered again");
 	partitions_resign(life->broker.partitions);
+	groups_fenced(life->broker.groups);
 }
 
 /* Logs whose topic was deleted while this broker was away go; those that PostgreSQL never heard of are kept. */
@@ -227,6 +230,7 @@ on_image_changed(void *ctx, const MetaImage *image, const MetaImageChanges *chan
 	if (!broker->serving && !broker->stopping)
 		begin_serving(life);
 	admin_image_changed(broker);
+	groups_image_changed(broker->groups);
 }
 
 static void
@@ -248,7 +252,7 @@ on_fatal(void *ctx, const char *sentence)
 static void
 on_connection(void *ctx, bool connected)
 {
-	(void) ctx;
+	groups_connection(((Lifecycle *) ctx)->broker.groups, connected);
 	if (connected)
 		log_msg(LOG_INFO, "meta", "connected to PostgreSQL");
 	else
@@ -341,6 +345,7 @@ on_stop_check(struct ev_loop *loop, ev_timer *timer, int revents)
 		return;
 	/* Leaderships have moved, or nobody answers: take no more, answer what is here. */
 	net_server_quiesce(life->broker.net);
+	groups_stop(life->broker.groups);
 	fetch_answer_parked(&life->broker);
 	if (net_server_idle(life->broker.net) || elapsed >= ANSWER_MS)
 		ev_break(loop, EVBREAK_ALL);
@@ -430,6 +435,7 @@ start(Lifecycle *life, Err *err)
 								  .image = meta_image(broker->meta),
 								  .logs = broker->logs};
 	broker->partitions = partitions_new(&part_opt);
+	broker->groups = groups_new(broker);
 	life->reporter = reporter_new(broker, life->config->pg_broker_report_interval_ms);
 	start_watchers(life);
 	return true;
@@ -447,6 +453,7 @@ finish(Lifecycle *life)
 	operations_free(broker);
 	if (broker->meta != NULL)
 		meta_free(broker->meta);
+	groups_free(broker->groups);
 	if (broker->logs != NULL)
 		log_manager_close(broker->logs);
 	if (broker->partitions != NULL)

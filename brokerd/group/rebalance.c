@@ -86,9 +86,14 @@ rebalance_note_cause(Group *g, int64_t now, const Why *why)
 	{
 		const Member *m = why->who;
 		WStr name = m->client_id.len > 0 ? m->client_id : m->id;
+		WStr host = m->client_host;
 
-		snprintf(c->member, sizeof(c->member), "%.*s (%.*s)", fitting(name, 64), name.s,
-				 fitting(m->client_host, 56), m->client_host.s);
+		/* Kafka's clients are shown a host as Java prints it, with a slash before the address. */
+		if (host.len > 0 && host.s[0] == '/')
+			host = (WStr){host.s + 1, host.len - 1};
+
+		snprintf(c->member, sizeof(c->member), "%.*s (%.*s)", fitting(name, 64), name.s, fitting(host, 56),
+				 host.s);
 	}
 }
 
