@@ -92,7 +92,8 @@ close_oldest(LogManager *m)
 	{
 		LogSegment *next = s->lru_next;
 
-		if (s->refs == 1)
+		/* The one reference is the log's: of a segment without a log it is that of a slice. */
+		if (s->refs == 1 && !s->retired && s->log != NULL && !s->log->deleted)
 			close_fd(s);
 		s = next;
 	}
