@@ -77,6 +77,7 @@ on_tick_done(void *ctx, const MetaResult *r)
 	{
 		if (meta_result_bool(r, 0, 0))
 		{
+			refresh_to(m, meta_result_int(r, 0, 1));
 			control_changed(m);
 			again = true;
 		}

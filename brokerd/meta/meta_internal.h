@@ -39,6 +39,7 @@ typedef struct MetaRefresh
 	bool full;      /* this one does */
 	int64_t since;
 	int64_t target;
+	int64_t heard; /* the last version that the heartbeat session gave */
 	bool has_after;
 	WUuid after; /* last topic of the page before */
 } MetaRefresh;
@@ -123,6 +124,8 @@ void control_on_notify(Meta *m);
 
 /* PostgreSQL has `version`: read what the image lacks. */
 void refresh_to(Meta *m, int64_t version);
+/* Likewise, of the heartbeat session. */
+void refresh_heard(Meta *m, int64_t version);
 
 /* ---- producer_ids.c ---- */
 

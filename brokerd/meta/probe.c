@@ -57,7 +57,7 @@ take_checks(MetaProbe *probe, const PGresult *rows)
 			continue;
 		if (strcmp(severity, "critical") == 0 && probe->critical[0] == '\0')
 			snprintf(probe->critical, sizeof(probe->critical), "%s: %s", problem, hint);
-		else
+		else if (!probe->quiet)
 			log_msg(LOG_WARNING, "meta", "PostgreSQL: %s. %s", problem, hint);
 	}
 }
@@ -200,7 +200,8 @@ ask(PGconn *conn, MetaProbe *probe, MetaProbeStep step, Err *err)
 static bool
 check_pair(PGconn *const conns[2], Err *err)
 {
-	MetaProbe probes[2] = {{.libpq_pid = PQbackendPID(conns[0])}, {.libpq_pid = PQbackendPID(conns[1])}};
+	MetaProbe probes[2] = {{.libpq_pid = PQbackendPID(conns[0])},
+						   {.libpq_pid = PQbackendPID(conns[1]), .quiet = true}};
 
 	for (int step = 0; step < META_PROBE_STEPS; step++)
 		for (int i = 0; i < 2; i++)

@@ -27,6 +27,7 @@ typedef struct MetaProbe
 	bool has_schema;
 	bool may_use_schema;
 	int contract_oldest, contract_newest; /* 0: not asked */
+	bool quiet;                           /* warnings of session_check_1 are another session's to say */
 	bool prepared_lost;                   /* a statement that was prepared in this session was not there */
 	char critical[512];                   /* first critical finding of session_check_1; "" = none */
 } MetaProbe;

@@ -1,7 +1,7 @@
 /*
  * refresh.c: reads what changed since the image's version, page by page:
  *
- *     brokers_1(since) ─▶ configs_1(since) ─▶ topics_1(since, after) ... empty page ─▶ version := target ─▶ operations_1
+ *     brokers_1(since) ─▶ configs_1(since) ─▶ topics_1(since, after) ... last page ─▶ version := target ─▶ operations_1
  *
  * The target is a version that was heard of before the first read.  Versions are stamped under one row, in the
  * order of commits, so everything up to it is visible to each read; what changes meanwhile has a higher version
@@ -17,6 +17,8 @@
 
 #include "brokerd/base/clock.h"
 #include "brokerd/base/logging.h"
+
+#define PACKED_LEAST 32 /* bytes of a packed partition without members */
 
 static void read_page(Meta *m);
 static void refresh_begin(Meta *m);
@@ -134,6 +136,7 @@ on_page(void *ctx, const MetaResult *r)
 {
 	Meta *m = ctx;
 	int n = meta_result_rows(r);
+	int most = 0; /* partitions on this page at most */
 
 	if (read_failed(m, r))
 		return;
@@ -143,7 +146,16 @@ on_page(void *ctx, const MetaResult *r)
 		return;
 	}
 	for (int i = 0; i < n; i++)
+	{
 		take_topic(m, r, i);
+		most += 1 + meta_result_length(r, i, 5) / PACKED_LEAST;
+	}
+	/* A page ends when it has so many partitions, or with the last topic: one that cannot have them was the last. */
+	if (most < m->o.page_partitions)
+	{
+		refresh_done(m);
+		return;
+	}
 	m->refresh.after = meta_result_uuid(r, n - 1, 1);
 	m->refresh.has_after = true;
 	/* Elections are not kept waiting for the last page. */
@@ -237,14 +249,27 @@ refresh_begin(Meta *m)
 void
 refresh_to(Meta *m, int64_t version)
 {
-	/* The same PostgreSQL with a lower version: it was put back without a sign of it (hazards A1). */
-	if (version < meta_image_version(m->image))
-		m->refresh.need_full = true;
-	m->version = version;
-	if (m->stopped || (version == meta_image_version(m->image) && !m->refresh.need_full))
+	if (version > m->version)
+		m->version = version;
+	if (m->stopped || (m->version <= meta_image_version(m->image) && !m->refresh.need_full))
 		return;
 	if (m->refresh.running)
-		m->refresh.again = m->refresh.again || m->refresh.need_full || version > m->refresh.target;
+		m->refresh.again =
+			m->refresh.again || (m->refresh.need_full && !m->refresh.full) || m->version > m->refresh.target;
 	else
 		refresh_begin(m);
+}
+
+void
+refresh_heard(Meta *m, int64_t version)
+{
+	/* Answers of one session come in order: a lower version than the last one is a PostgreSQL that was put back
+	 * without another sign of it (hazards A1). */
+	if (version < m->refresh.heard)
+	{
+		m->refresh.need_full = true;
+		m->version = version;
+	}
+	m->refresh.heard = version;
+	refresh_to(m, version);
 }

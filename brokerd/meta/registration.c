@@ -120,7 +120,7 @@ take_registration(Meta *m, const MetaResult *r)
 			reg.broker_epoch, m->cluster_id, reg.same_epoch ? ", as before" : "");
 	meta_set_connected(m, true);
 	open_sessions(m);
-	refresh_to(m, reg.metadata_version);
+	refresh_heard(m, reg.metadata_version);
 	registration_heartbeat_now(m);
 }
 
@@ -280,7 +280,7 @@ take_heartbeat(Meta *m, const MetaResult *r)
 	}
 	if (meta_result_bool(r, 0, 6))
 		control_tick_now(m);
-	refresh_to(m, meta_result_int(r, 0, 0));
+	refresh_heard(m, meta_result_int(r, 0, 0));
 }
 
 static void

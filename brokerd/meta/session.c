@@ -170,7 +170,7 @@ on_wake(struct ev_loop *loop, ev_async *w, int events)
 	PQsetNoticeReceiver(s->conn, take_notice, s);
 	s->state = SESSION_SETUP;
 	s->step = -1;
-	s->probe = (MetaProbe){.libpq_pid = PQbackendPID(s->conn)};
+	s->probe = (MetaProbe){.libpq_pid = PQbackendPID(s->conn), .quiet = s->o.kind != META_SESSION_HEARTBEAT};
 	s->not_durable = false;
 	ev_io_set(&s->io, PQsocket(s->conn), EV_READ);
 	ev_io_start(s->o.loop, &s->io);
