@@ -33,7 +33,7 @@ func hello(driver.Command) (driver.Answer, error) {
 	return driver.Answer{
 		"version": driver.Version("github.com/segmentio/kafka-go"),
 		"codecs":  []string{"none", "gzip", "snappy", "lz4", "zstd"},
-		"cannot":  []string{"idempotent"},
+		"cannot":  []string{"idempotent", "read-empty"},
 	}, nil
 }
 

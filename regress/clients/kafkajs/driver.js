@@ -1,18 +1,19 @@
 // kafkajs under the driver protocol.
 'use strict'
 const fs = require('node:fs')
+const { createRequire } = require('node:module')
 const path = require('node:path')
 const zlib = require('node:zlib')
-const { bootstrap, canonical, readRecords, serve } = require('../lib/driver.js')
-const from = name => require(path.join(process.env.NODE_MODULES, name))
+const { batches, bootstrap, canonical, readRecords, serve } = require('../lib/driver.js')
+const from = createRequire(path.join(process.env.NODE_MODULES, '..', 'driver.js'))
 const { CompressionCodecs, CompressionTypes, Kafka, logLevel } = from('kafkajs')
-const lz4 = from('lz4js')
+const lz4 = from('lz4-napi')
 
 // kafkajs brings only gzip; the others are what its documentation tells its users to plug in.
 CompressionCodecs[CompressionTypes.Snappy] = from('kafkajs-snappy')
 CompressionCodecs[CompressionTypes.LZ4] = () => ({
-  compress: async encoder => Buffer.from(lz4.compress(encoder.buffer)),
-  decompress: async buffer => Buffer.from(lz4.decompress(buffer))
+  compress: encoder => lz4.compressFrame(encoder.buffer),
+  decompress: buffer => lz4.decompressFrame(buffer)
 })
 CompressionCodecs[CompressionTypes.ZSTD] = () => ({
   compress: async encoder => zlib.zstdCompressSync(encoder.buffer),
@@ -80,21 +81,30 @@ const handlers = {
 
   metadata: c => withAdmin(async admin => {
     const { brokers } = await admin.describeCluster()
-    if (!(await admin.listTopics()).includes(c.topic)) return { missing: true }
-    const { topics } = await admin.fetchTopicMetadata({ topics: [c.topic] })
-    return {
-      brokers: brokers.map(b => b.nodeId).sort(),
-      partitions: topics[0].partitions.map(p => ({ id: p.partitionId, leader: p.leader }))
+    const isListed = async () => (await admin.listTopics()).includes(c.topic)
+    if (!(await isListed())) return { missing: true }
+    try {
+      const { topics } = await admin.fetchTopicMetadata({ topics: [c.topic] })
+      return {
+        brokers: brokers.map(b => b.nodeId).sort(),
+        partitions: topics[0].partitions.map(p => ({ id: p.partitionId, leader: p.leader }))
+      }
+    } catch (e) {
+      if (!(await isListed())) return { missing: true } // deleted in between
+      throw e
     }
   }),
 
-  produce: c => withClient(kafka.producer({ idempotent: c.idempotent, retry: { retries: 5 } }), producer => {
+  produce: c => withClient(kafka.producer({ idempotent: c.idempotent, retry: { retries: 5 } }), async producer => {
     const messages = readRecords(c.records).map(r => {
       const headers = {}
       for (const [k, v] of r.headers) headers[k] = k in headers ? [].concat(headers[k], [v]) : v
-      return { partition: r.partition, key: r.key, value: r.value, headers, timestamp: r.timestamp === null ? undefined : String(r.timestamp) }
+      const timestamp = r.timestamp === null ? undefined : String(r.timestamp)
+      return { partition: r.partition, key: r.key, value: r.value, headers, timestamp }
     })
-    return producer.send({ topic: c.topic, acks: c.acks, compression: CODECS[c.codec], messages }).then(() => ({}))
+    for (const batch of batches(messages)) {
+      await producer.send({ topic: c.topic, acks: c.acks, compression: CODECS[c.codec], messages: batch })
+    }
   }),
 
   consume: c => withClient(makeCluster(), async cluster => {

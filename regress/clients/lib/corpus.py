@@ -101,7 +101,7 @@ def _without_order(headers):
 
 def _as_read(fields, cannot):
     """What is left of a line for a reader that does not tell everything."""
-    if 'read-null' in cannot:
+    if 'read-empty' in cannot:       # an empty one is read as null
         fields[3:5] = ['x' if f == '-' else f for f in fields[3:5]]
         fields[5] = ';'.join(h[:-1] + 'x' if h.endswith('=-') else h for h in fields[5].split(';'))
     if 'header-order' in cannot:

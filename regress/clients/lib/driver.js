@@ -13,7 +13,8 @@ async function serve (handlers) {
     const command = JSON.parse(line)
     let answer
     try {
-      answer = (await handlers[command.op](command)) || {}
+      const result = await handlers[command.op](command)
+      answer = typeof result === 'object' && result ? result : {}
     } catch (e) {
       const causes = (e.errors || []).map(x => x.message)
       answer = { error: `${e.name}: ${[e.message, ...causes].join('; ')}` }
@@ -51,4 +52,20 @@ function canonical (partition, offset, timestamp, key, value, headers) {
   return `${partition} ${offset} ${timestamp} ${show(key)} ${show(value)} ${pairs}\n`
 }
 
-module.exports = { bootstrap, canonical, readRecords, serve }
+// Messages in groups that fit into a batch: clients that make one batch of what one call sends leave its size to the caller.
+function batches (messages) {
+  const groups = [[]]
+  let size = 0
+  for (const m of messages) {
+    const bytes = (m.value ? m.value.length : 0) + 200
+    if (size && size + bytes > 1100000) {
+      groups.push([])
+      size = 0
+    }
+    groups[groups.length - 1].push(m)
+    size += bytes
+  }
+  return groups
+}
+
+module.exports = { batches, bootstrap, canonical, readRecords, serve }

@@ -61,19 +61,19 @@ class Matrix:
     def run_across(self, reader, writers):
         for writer in writers:
             if writer is not reader and self.written.get(writer.name):
-                self.case(f'{reader.name}: reads what {writer.name} wrote', lambda w=writer: self.read_shared(reader, w.name))
+                self.case(f'{reader.name}: reads what {writer.name} wrote', lambda w=writer: self.read_shared(reader, w))
 
-    def read_shared(self, reader, writer, partitions=None):
+    def read_shared(self, reader, writer):
         """READER reads a shared topic from the start and finds what WRITER wrote, record by record."""
-        rows = {p: r for p, r in self.written[writer].items() if partitions is None or p in partitions}
-        check_read(self, reader, self.topic('shared', writer), rows)
+        check_read(self, reader, self.topic('shared', writer.name), self.written[writer.name],
+                   cannot=reader.cannot | writer.cannot & {'header-order'})
 
     def clean_up(self, driver):
         if 'delete' not in driver.cannot:
             self.case(f'{driver.name}: deletes its shared topic', lambda: delete(driver, self.topic('shared', driver.name)))
 
 
-def check_read(matrix, reader, topic, rows, first=None):
+def check_read(matrix, reader, topic, rows, first=None, cannot=None):
     """READER finds ROWS, a dict of lists by partition, from the offsets FIRST on; order counts within a partition."""
     first = first or dict.fromkeys(rows, 0)
     out = matrix.path('read', reader.name, topic)
@@ -87,7 +87,7 @@ def check_read(matrix, reader, topic, rows, first=None):
     os.unlink(out)
     for p, wanted in rows.items():
         lines = [corpus.expected_line(row, p, first[p] + i) for i, row in enumerate(wanted)]
-        text = corpus.difference(lines, got[p], reader.cannot, started)
+        text = corpus.difference(lines, got[p], cannot or reader.cannot, started)
         expect(text is None, f'partition {p}: {text}')
 
 
@@ -125,7 +125,8 @@ class Alone:
         if not self.case('creates a second topic', lambda: self.create(self.small, 3)):
             return
         self.written = {p: [] for p in range(self.partitions[self.small])}
-        for acks, name in ((0, '0'), (1, '1'), (ALL, 'all')):
+        # acks=0 comes last: a topic's leader may not be ready when the metadata already has it, and nobody would retry.
+        for acks, name in ((ALL, 'all'), (1, '1'), (0, '0')):
             self.case(f'writes with acks={name}', lambda a=acks: self.write_small(30, a, False))
         if 'idempotent' not in self.driver.cannot:
             self.case('writes idempotently', lambda: self.write_small(500, ALL, True))

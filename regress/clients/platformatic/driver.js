@@ -1,9 +1,10 @@
 // @platformatic/kafka under the driver protocol.
 'use strict'
 const fs = require('node:fs')
+const { createRequire } = require('node:module')
 const path = require('node:path')
-const { bootstrap, canonical, readRecords, serve } = require('../lib/driver.js')
-const from = name => require(path.join(process.env.NODE_MODULES, name))
+const { batches, bootstrap, canonical, readRecords, serve } = require('../lib/driver.js')
+const from = createRequire(path.join(process.env.NODE_MODULES, '..', 'driver.js'))
 const { Admin, Consumer, Producer } = from('@platformatic/kafka')
 
 const common = { clientId: 'platformatic', bootstrapBrokers: [bootstrap], retries: 5 }
@@ -12,7 +13,7 @@ async function withClient (client, use) {
   try {
     return await use(client)
   } finally {
-    await client.close(true)
+    await client.close()
   }
 }
 
@@ -66,7 +67,14 @@ const handlers = {
 
   metadata: c => withAdmin(async admin => {
     if (!(await admin.listTopics()).includes(c.topic)) return { missing: true }
-    const { brokers, topics } = await admin.metadata({ topics: [c.topic], forceUpdate: true })
+    let found
+    try {
+      found = await admin.metadata({ topics: [c.topic], forceUpdate: true })
+    } catch (e) {
+      if (/Unknown topic/.test(e.message)) return { missing: true } // deleted since it was listed
+      throw e
+    }
+    const { brokers, topics } = found
     return {
       brokers: [...brokers.keys()].sort(),
       partitions: topics.get(c.topic).partitions.map((p, id) => ({ id, leader: p.leader }))
@@ -82,20 +90,7 @@ const handlers = {
       headers: new Map(r.headers.map(([k, v]) => [Buffer.from(k), v])),
       timestamp: r.timestamp === null ? undefined : BigInt(r.timestamp)
     }))
-    // send() makes one batch a partition, so a batch over the topic's limit is the caller's to avoid.
-    let batch = []
-    let size = 0
-    for (const m of messages) {
-      const bytes = (m.value?.length || 0) + 200
-      if (batch.length && size + bytes > 1000000) {
-        await producer.send({ messages: batch })
-        batch = []
-        size = 0
-      }
-      batch.push(m)
-      size += bytes
-    }
-    await producer.send({ messages: batch })
+    for (const batch of batches(messages)) await producer.send({ messages: batch })
   }),
 
   consume: c => withConsumer(async consumer => {

@@ -11,7 +11,7 @@ import (
 	"pg_broker/regress/driver"
 )
 
-const maxMessage = 4 << 20
+const maxBatch = 1200000
 
 var codecs = map[string]sarama.CompressionCodec{
 	"none":   sarama.CompressionNone,
@@ -126,7 +126,7 @@ func produce(c driver.Command) (driver.Answer, error) {
 	config.Producer.RequiredAcks = sarama.RequiredAcks(c.Acks)
 	config.Producer.Idempotent = c.Idempotent
 	config.Producer.Partitioner = sarama.NewManualPartitioner
-	config.Producer.MaxMessageBytes = maxMessage
+	config.Producer.MaxMessageBytes = maxBatch
 	config.Producer.Return.Successes = true
 	config.Producer.Flush.Frequency = 5 * time.Millisecond
 	config.Net.MaxOpenRequests = 1
@@ -139,7 +139,12 @@ func produce(c driver.Command) (driver.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, producer.SendMessages(list)
+	var failed sarama.ProducerErrors
+	if err := producer.SendMessages(list); errors.As(err, &failed) {
+		return nil, fmt.Errorf("%d not delivered: %w", len(failed), failed[0].Err)
+	} else {
+		return nil, err
+	}
 }
 
 func readPartition(consumer sarama.Consumer, topic string, r driver.Range, out *os.File) error {
