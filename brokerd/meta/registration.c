@@ -102,6 +102,9 @@ take_registration(Meta *m, const MetaResult *r)
 
 	m->registering = false;
 	m->outcome_unknown = false;
+	/* Another epoch without a word that the old one was over: what was led under it is lost all the same. */
+	if (m->identity.broker_epoch >= 0 && !reg.same_epoch)
+		lose_epoch(m, "PostgreSQL gave another one");
 	/* The disk carries the epoch before anything is served under it. */
 	if (!m->o.callbacks.on_registered(m->o.callbacks.ctx, &reg))
 	{

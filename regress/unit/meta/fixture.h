@@ -22,6 +22,7 @@ typedef struct Fixture
 	char conninfo[1024];
 	struct ev_loop *loop;
 	Meta *meta;
+	int32_t page; /* partitions a page, 0 = as always */
 	/* what it told */
 	int registered, fenced, fatal, changes, completes, connections, operations;
 	bool connected;
@@ -209,6 +210,7 @@ fixture_options(Fixture *f, const char *conninfo)
 					 .heartbeat_interval_ms = 50,
 					 .session_timeout_ms = 1500,
 					 .call_timeout_ms = 5000,
+					 .page_partitions = f->page,
 					 .callbacks = {.on_registered = fixture_on_registered,
 								   .on_fenced = fixture_on_fenced,
 								   .on_image_changed = fixture_on_image,

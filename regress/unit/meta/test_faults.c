@@ -173,6 +173,47 @@ test_incarnation(void)
 	is_int(meta_pg_incarnation(f.meta), 2, "the incarnation is known");
 }
 
+/* The first host dies, the second takes writes: another PostgreSQL, which knows nothing of our epoch. */
+static void
+test_failover(void)
+{
+	Fixture second = {.dir = ""};
+	char both[1024], out[1024];
+	int fenced;
+
+	snprintf(second.dir, sizeof(second.dir), "%.40s-2", f.dir);
+	if (!fixture_sh(out, sizeof(out), PG " start %s 2>&1", second.dir))
+	{
+		ok(false, "a second server: %s", out);
+		return;
+	}
+	fixture_run(PG " file %s broker regress/unit/meta/fake.sql 2>&1", second.dir);
+	fixture_sql(&second, "UPDATE broker_internal.fake SET incarnation = 3, version = 7");
+	snprintf(both, sizeof(both), "host=%s,%s user=postgres dbname=broker", f.dir, second.dir);
+	fixture_stop(&f);
+	fixture_start(&f, both);
+	ok(wait_for(&f, f.connected && f.completes > 0), "connected to the first of two hosts");
+	fenced = f.fenced;
+	fixture_run(PG " stop %s immediate", f.dir);
+	ok(wait_for(&f, f.connected && f.registered == 2 && meta_pg_incarnation(f.meta) == 3),
+	   "the first dies: registered with the second");
+	ok(!f.same_epoch && f.fenced == fenced + 1, "... which gives another epoch, so what was led is lost");
+	ok(wait_for(&f, meta_image_version(meta_image(f.meta)) >= 7 &&
+						meta_image_version(meta_image(f.meta)) < 30 &&
+						meta_image_topic(meta_image(f.meta), "kept", 4) == NULL),
+	   "... and the image is that of the second");
+	{
+		Answer a = {0};
+
+		meta_create_topics(f.meta, &somebody, "[{\"name\":\"second\"}]", false, 0, take_answer, &a);
+		ok(wait_for(&f, a.count == 1) && a.status == META_OK, "calls go there");
+		is_str(
+			fixture_ask(&second, "SELECT count(*) FROM broker_internal.calls WHERE name = 'create_topics'"),
+			"1", "... all of them");
+	}
+	fixture_remove(&second);
+}
+
 int
 main(void)
 {
@@ -184,6 +225,7 @@ main(void)
 	test_paused();
 	test_old_epoch();
 	test_incarnation();
+	test_failover();
 	fixture_stop(&f);
 	fixture_done(&f);
 	return tap_done();

@@ -232,6 +232,30 @@ test_stop(void)
 	fixture_sql(&f, "UPDATE broker_internal.fake SET call_seconds = 0");
 }
 
+/* More topics than a page has partitions, and a change between the pages is not lost. */
+static void
+test_pages(void)
+{
+	int n = 0;
+
+	fixture_sql(&f, "INSERT INTO broker_internal.topics SELECT 'p' || i, "
+					"('00000000-0000-0000-0000-0000000001' || to_hex(i))::uuid, "
+					"false, '{}', 200, "
+					"'\\\\x00000000000000010000000500000007000000010000000100000001000000010000000000000000' "
+					"FROM generate_series(16, 40) i; UPDATE broker_internal.fake SET version = 200");
+	f.page = 3;
+	fixture_start(&f, f.conninfo);
+	ok(wait_for(&f, f.completes > 0), "an image is read in pages of three partitions");
+	for (MetaTopic *t = meta_image_next_topic(meta_image(f.meta), NULL); t != NULL;
+		 t = meta_image_next_topic(meta_image(f.meta), t))
+		n++;
+	is_int(n, 25, "... all of it");
+	ok(f.changes > 8, "... and told page by page");
+	is_int(f.new_topics, 25, "... each topic once");
+	fixture_stop(&f);
+	f.page = 0;
+}
+
 int
 main(void)
 {
@@ -244,6 +268,7 @@ main(void)
 	test_producer_ids();
 	test_fenced();
 	test_stop();
+	test_pages();
 	fixture_done(&f);
 	return tap_done();
 }
