@@ -162,8 +162,10 @@ zstd_read(const uint8_t *in, size_t len, size_t limit, WireWriter *out)
 
 	if (z == NULL)
 		return COMPRESS_NO_MEMORY;
-	/* The window is memory that the sender names; 8 MiB is what compressors at the usual levels need. */
-	(void) ZSTD_DCtx_setParameter(z, ZSTD_d_windowLogMax, 23);
+	/*
+	 * The sender names a window of up to 128 MiB (level 22), which is zstd's own limit.  It is address space:
+	 * only what is decompressed, so at most `limit`, becomes memory.
+	 */
 	r = zstd_stream(z, in, len, limit, out);
 	(void) ZSTD_freeDStream(z);
 	return r;

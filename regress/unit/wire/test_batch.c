@@ -189,6 +189,20 @@ test_extra_bytes(void)
 	wire_writer_free(&w);
 }
 
+/* A record that says a byte more than its fields take: Kafka refuses it, too. */
+static void
+test_long_record(void)
+{
+	static const uint8_t payload[] = {8 << 1, 0, 0, 0, 1, 1, 0, 'x', 'x'};
+	uint8_t header[BATCH_HEADER_SIZE] = {0};
+	RecordIter it;
+	Record rec;
+
+	put_be32(header + 57, 1);
+	record_iter_init(&it, header, payload, sizeof(payload));
+	ok(!record_next(&it, &rec) && it.malformed, "a record longer than its fields is malformed");
+}
+
 static void
 test_markers(void)
 {
@@ -223,6 +237,7 @@ main(void)
 	test_check();
 	test_broken_records();
 	test_extra_bytes();
+	test_long_record();
 	test_markers();
 	return tap_done();
 }

@@ -161,6 +161,27 @@ test_zstd_without_size(const uint8_t *data)
 	wire_writer_free(&plain);
 }
 
+/* What a producer with compression.zstd.level=22 sends: a stream with a window of 128 MiB. */
+static void
+test_zstd_wide_window(const uint8_t *data)
+{
+	ZSTD_CCtx *z = ZSTD_createCCtx();
+	uint8_t buf[20000];
+	ZSTD_inBuffer src = {data, 10000, 0};
+	ZSTD_outBuffer dst = {buf, sizeof(buf), 0};
+	WireWriter plain;
+
+	wire_writer_init(&plain);
+	ok(z != NULL && !ZSTD_isError(ZSTD_CCtx_setParameter(z, ZSTD_c_windowLog, 27)) &&
+		   !ZSTD_isError(ZSTD_compressStream2(z, &dst, &src, ZSTD_e_flush)) &&
+		   ZSTD_compressStream2(z, &dst, &src, ZSTD_e_end) == 0,
+	   "a zstd stream with a window of 128 MiB");
+	ok(compress_unpack(COMPRESS_ZSTD, buf, dst.pos, 10000, &plain) == COMPRESS_OK && plain.len == 10000,
+	   "is read");
+	(void) ZSTD_freeCCtx(z);
+	wire_writer_free(&plain);
+}
+
 int
 main(void)
 {
@@ -181,6 +202,7 @@ main(void)
 	test_concatenated(COMPRESS_ZSTD, data);
 	test_raw_snappy(data);
 	test_zstd_without_size(data);
+	test_zstd_wide_window(data);
 	{
 		WireWriter w;
 
