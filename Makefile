@@ -13,7 +13,9 @@ PG_CONFIG ?= pg_config
 OPT ?= -O2 -g
 WARN = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla -Wformat=2 -Wundef -Werror
 CPPFLAGS += -D_GNU_SOURCE -I. -I$(BUILD)/gen -I$(shell $(PG_CONFIG) --includedir)
-CFLAGS += -std=c11 $(OPT) $(WARN) -fno-strict-aliasing -pthread $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
+# Instrumented code confuses the compiler's flow analysis: its warnings are errors in the plain build only.
+SAN_FLAGS = -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer -Wno-error
+CFLAGS += -std=c11 $(OPT) $(WARN) -fno-strict-aliasing -pthread $(if $(SAN),$(SAN_FLAGS))
 LDFLAGS += -pthread $(if $(SAN),-fsanitize=$(SAN))
 LDLIBS += -lev -lpq -lz -llz4 -lzstd -lsnappy -lcrypto -lm
 
