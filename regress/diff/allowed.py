@@ -11,7 +11,7 @@ FIELDS: (path, how, argument, reason).  The path is API.Field.Array[].Field, * m
     map      FUNCTION   the value, seen through a function
 
 DIFFERENCES: (cases, path, Kafka's value, ours, reason).  Single answers in which we differ on purpose.  `cases`
-and `path` are patterns (cases: several with |), ... stands for any value.  An entry that no case needed any more
+(titles) and `path` are patterns (cases: several with |), ... stands for any value.  An entry that no case needed any more
 fails the run.
 """
 
@@ -47,6 +47,16 @@ FIELDS = [
     ("OffsetCommit.Topics", "sort", by("Name"), "Kafka's order is that of a hash table"),
     ("OffsetDelete.Topics", "sort", by("Name"), "Kafka's order is that of a hash table"),
     ("DeleteGroups.Results", "sort", by("GroupId"), "Kafka's order is that of a hash table"),
+    ("Fetch.Responses", "sort", by("Topic", "TopicId"), "clients look topics up by name; Kafka puts errors first"),
+    ("Fetch.Responses[[]].Partitions", "sort", by("PartitionIndex"), "clients look partitions up by number"),
+    ("ListOffsets.Topics", "sort", by("Name"), "Kafka's order is that of a hash table"),
+    ("ListOffsets.*Partitions", "sort", by("PartitionIndex"), "Kafka's order is that of a hash table"),
+    ("OffsetForLeaderEpoch.Topics", "sort", by("Topic"), "Kafka's order is that of a hash table"),
+    ("DeleteRecords.*Partitions", "sort", by("PartitionIndex"), "Kafka's order is that of a hash table"),
+    ("DescribeLogDirs.*Partitions", "sort", by("PartitionIndex"), "Kafka's order is that of a hash table"),
+    ("DescribeLogDirs.*Topics", "sort", by("Name"), "Kafka's order is that of a hash table"),
+    ("DescribeConfigs.*Configs", "sort", by("Name"), "Kafka's order is that of a hash table"),
+    ("*.Documentation", "presence", None, "sentences are our own; whether there is one counts"),
     ("Metadata.Topics", "sort", by("Name", "TopicId"), "Kafka's order is that of a hash table"),
     ("Metadata.Topics", "drop", lambda topic: (topic.get("Name") or "").startswith("__"),
      "Kafka keeps groups and transactions in internal topics; ours are in PostgreSQL"),
@@ -54,4 +64,91 @@ FIELDS = [
     ("ApiVersions.ApiKeys", "sort", by("ApiKey"), "the order means nothing"),
 ]
 
-DIFFERENCES = []
+ABSENT, NOTHING, SOMETHING, CLOSED, SILENT = "<not there>", "<nothing>", "<something>", "<closed>", "<silent>"
+
+DIFFERENCES = [
+    # -- what is true of every answer --
+    ("*", "*.ErrorMessage", NOTHING, SOMETHING, "we say why, where Kafka only gives the code"),
+
+    # -- ApiVersions: what we are is not what Kafka is --
+    ("ApiVersions *", "* *.ApiKeys[[]ApiKey=*]", ..., ABSENT, "what is not served is not advertised; run.py checks what is"),
+    ("ApiVersions *", "*.SupportedFeatures[[]*", ..., ABSENT, "features are versions of Kafka's own metadata; we have none"),
+    ("ApiVersions *", "*.FinalizedFeatures[[]*", ..., ABSENT, "features are versions of Kafka's own metadata; we have none"),
+    ("ApiVersions *", "*.FinalizedFeaturesEpoch", SOMETHING, NOTHING, "nothing is finalised"),
+    ("ApiVersions *", "* *.ApiKeys[[]ApiKey=1].MaxVersion", 18, 17, "Fetch 18 is between brokers"),
+    ("ApiVersions *", "* *.ApiKeys[[]ApiKey=2].MinVersion", 1, 0, "ListOffsets 0 is served for old clients"),
+    ("ApiVersions *", "* *.ApiKeys[[]ApiKey=2].MaxVersion", 11, 10, "ListOffsets 11 is of tiered storage"),
+    ("ListOffsets *: versions outside those served", "* version below the lowest", CLOSED, ...,
+     "ListOffsets 0 is served for old clients"),
+
+    # -- framing --
+    ("ApiVersions *: connection: client id of length -2", "*", "<an answer>", CLOSED, "no length is below -1"),
+    ("Metadata *: string that is no UTF-8", "*", [17], CLOSED, "a string that is no UTF-8 is no string; Kafka replaces bytes"),
+
+    # -- Metadata --
+    ("Metadata *: a topic named twice", "* Metadata.Topics", ..., ..., "we answer as often as we are asked"),
+    ("Metadata v10: by * id and name|Metadata v11: by * id and name|Metadata v10: by id and name|Metadata v11: by id and name",
+     "*", ..., ..., "no client does so before v12; Kafka refuses the whole request, we look at the topic"),
+    ("Metadata *: null name without an id", "*", ..., ..., "Kafka refuses the whole request, we the one topic"),
+    ("Metadata *: some by id, some by name", "*[[]Name=nobody]", ABSENT, ..., "Kafka forgets the names once there is an id"),
+    ("Metadata *: create what is missing|Metadata *: create always in old versions", "1 first.*", ..., ...,
+     "we create before we answer; Kafka answers UNKNOWN_TOPIC_OR_PARTITION until it has"),
+
+    # -- Produce --
+    ("Produce *", "*.LogStartOffset", 0, -1, "no client reads the log start offset of a refused batch"),
+    ("Produce *", "*.RecordErrors[[]0]", ..., ABSENT, "records are not looked at one by one; the batch's error says it"),
+    ("Produce *: timestamps out of bounds", "*.RecordErrors[[]1]", ..., ABSENT, "records are not looked at one by one"),
+    ("Produce *: duplicate*|Produce *: *twice*|Produce *: sequence wraps*|Produce *: two producers|Produce *: compressed idem*",
+     "*.LogAppendTimeMs", ..., -1, "Kafka gives a duplicate's own timestamp as if the broker had set it"),
+    ("Produce *: unknown codec*", "*.ErrorCode", -1, 76, "UNKNOWN_SERVER_ERROR lets clients lose or repeat a batch"),
+    ("Produce *: length of two billion", "*.ErrorCode", -1, 2, "UNKNOWN_SERVER_ERROR lets clients lose or repeat a batch"),
+    ("Produce *: length below a header", "*.ErrorCode", 2, 87, "either says that the batch is none"),
+    ("Produce *: a byte too many|Produce *: two batches of which*", "*", ..., ..., "we take whole batches only; Kafka cuts off the rest"),
+    ("Produce *: count too low with its last offset|Produce *: gzip *|Produce *: records that are none|"
+     "Produce *: record length too long", "*", ..., ...,
+     "records are stored as they came and never looked into; headers, counts and CRC are checked"),
+    ("Produce *: max timestamp wrong", "*.max_timestamp", ..., ..., "records are never looked into, so the header counts"),
+    ("Produce *: null records", "* Produce", SILENT, ..., "Kafka never answers"),
+    ("Produce *: partition twice|Produce *: topic twice", "*", ..., ..., "we append and answer as often as we are asked"),
+    ("Produce *: transactional batch of nobody|Produce *: transactional control batch", "*.ErrorCode", 53, ...,
+     "Kafka looks for rights on a transactional id of null; we look at the batch"),
+
+    # -- Fetch --
+    ("Fetch *", "*.AbortedTransactions", [], None, "to clients none and an empty list are the same"),
+    ("Fetch *: bytes for two*|Fetch *: a byte less*|Fetch *: one byte*|Fetch *: two partitions and*|Fetch *: second partition*",
+     "*.Records[[]*", ..., ABSENT, "Kafka sends a last batch cut off, which clients throw away; we send whole ones"),
+    ("Fetch *: negative limits|Fetch *: isolation level unknown", "*", ..., ..., "Kafka fails with UNKNOWN_SERVER_ERROR"),
+    ("Fetch *: partition twice", "* Fetch.Responses*", ..., ..., "we answer as often as we are asked"),
+    ("Fetch *: who waits in spite of an error", "* waited", True, False, "an error is told at once, so that the client can act"),
+    ("Fetch *: session whose topic is made anew", "*.ErrorCode", 103, 100,
+     "the session's id names no topic any more; clients take both alike"),
+
+    # -- offsets --
+    ("ListOffsets *: empty partition|ListOffsets *: partition twice|DeleteRecords *: start is told*", "* *.Partitions", ..., ...,
+     "Kafka refuses a partition that is asked twice, we answer it twice"),
+    ("ListOffsets *: isolation level unknown", "*", ..., ..., "Kafka fails with UNKNOWN_SERVER_ERROR"),
+    ("ListOffsets *: records without timestamps", "* largest.*", ..., -1, "no record has a timestamp, so none has the largest"),
+    ("OffsetForLeaderEpoch *: epoch -2", "*", ..., -1, "an epoch that cannot be is answered as unknown"),
+    ("DeleteRecords *: topic without partitions", "*", ABSENT, ..., "we name the topic, with no partitions"),
+
+    # -- topics --
+    ("CreateTopics *", "*.Configs[[]Name=min.insync.replicas].ConfigSource", 3, 5,
+     "Kafka writes it as a dynamic config when eligible leader replicas are on"),
+    ("CreateTopics *: internal name", "*", ..., ..., "the name is Kafka's metadata log; here it is a topic like another"),
+    ("CreateTopics *: validate only", "*.TopicId", ..., "00000000-0000-0000-0000-000000000000",
+     "nothing was created, so there is no id"),
+    ("CreateTopics *: colliding in metrics", "2 *_d].*", ..., ..., "Kafka does not compare the names within a request"),
+    ("DescribeTopicPartitions *: empty name", "*.ErrorCode", -1, 17, "the name is none"),
+
+    # -- configs --
+    ("DescribeConfigs *", "*.Configs[[]Name=min.insync.replicas]*", ..., ...,
+     "Kafka writes it as a dynamic config when eligible leader replicas are on"),
+    ("DescribeConfigs *: broker*", "*.Configs[[]Name=log.retention.ms].*", ..., ..., "we say what applies, not null"),
+    ("DescribeConfigs *: logger", "*", ..., ..., "log4j's loggers are Java's"),
+    ("DescribeConfigs *: group", "*", ..., ..., "the configs of groups belong to KIP-848"),
+    ("DescribeConfigs *: good and bad", "*", ..., ..., "an unknown kind of resource does not spoil the others"),
+    ("IncrementalAlterConfigs *: unknown operation", "*.ErrorCode", -1, 42, "the request is wrong, not the server"),
+    ("IncrementalAlterConfigs *: broker's unknown key", "*", 0, 40, "unknown names are refused, with the nearest name"),
+    ("AlterConfigs *: topic named twice", "*", SILENT, ..., "Kafka never answers"),
+    ("IncrementalAlterConfigs *: good and bad", "*.ErrorCode", 40, 3, "the topic is unknown and the name too; either is true"),
+]

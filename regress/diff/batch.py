@@ -12,12 +12,14 @@ Layout (big endian), CRC32C from `attributes` to the end:
     base_timestamp 8 | max_timestamp 8 | producer_id 8 | producer_epoch 2 | base_sequence 4 | count 4 | records
 """
 import struct
+import time
 import zlib
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 8, 16, 32
 HEADER = struct.Struct(">qiibIhiqqqhii")
-NOW = 1_700_000_000_000     # a fixed time in the past, so that both sides store the same bytes
+# One time for both sides, so that they store the same bytes; young enough that no retention ends it.
+NOW = int(time.time()) * 1000 - 3_600_000
 
 
 def make_crc_table():

@@ -26,11 +26,11 @@ class Rules:
                                if fnmatch.fnmatchcase(path, pattern)]
         return self.memo[path]
 
-    def allows(self, case_id, difference):
+    def allows(self, title, difference):
         """Is this one of the listed differences?"""
         where, kafka, ours = difference
         for place, (cases, paths, their_value, our_value, _) in enumerate(self.differences):
-            if not any(fnmatch.fnmatchcase(case_id, pattern) for pattern in cases.split("|")):
+            if not any(fnmatch.fnmatchcase(title, pattern) for pattern in cases.split("|")):
                 continue
             if not fnmatch.fnmatchcase(where, paths):
                 continue
@@ -135,7 +135,7 @@ def list_differences(path, kafka, ours):
     return found
 
 
-def compare(rules, case_id, kafka, ours):
+def compare(rules, title, kafka, ours):
     """What differs between two Sides' transcripts and is not allowed."""
     found = []
     steps = max(len(kafka.transcript), len(ours.transcript))
@@ -151,4 +151,4 @@ def compare(rules, case_id, kafka, ours):
         one = normalise(rules, names[0], api or label, answer)
         other = normalise(rules, names[1], ours.transcript[place][1] or label, ours.transcript[place][3])
         found += differences(f"{place + 1} {label}", one, other)
-    return [item for item in found if not rules.allows(case_id, item)]
+    return [item for item in found if not rules.allows(title, item)]

@@ -32,6 +32,8 @@ def prepare_one(side, with_groups):
     side.begin("fixture")
     if with_groups:
         prepare_groups(side)
+    side.eventually("a producer id", lambda: side.request(
+        "InitProducerId", 4, {"TransactionalId": None, "TransactionTimeoutMs": 60000})["ErrorCode"] == 0)
     topic = side.make_topic(name=COMMON, partitions=3)
     for data, _ in COMMON_BATCHES:
         side.produce(topic, data)

@@ -111,7 +111,7 @@ def run_case(output, rules, sides, item, with_times, mutations):
     start = time.monotonic()
     ask_both(sides, item)
     took = time.monotonic() - start
-    found = compare.compare(rules, item.id, *sides)
+    found = compare.compare(rules, item.title, *sides)
     notes = [f"{where}: {sides[0].name} {short(kafka)} | {sides[1].name} {short(ours)}"
              for where, kafka, ours in found]
     if all(side.failure for side in sides):

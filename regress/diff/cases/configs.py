@@ -180,21 +180,21 @@ def validating_changes_nothing_here(side, version):
 
 @case("IncrementalAlterConfigs")
 def of_the_cluster_and_a_broker(side, version):
-    keys = ["log.retention.ms"]
+    keys = ["message.max.bytes"]
     for label, name, operation in (("cluster", "", SET), ("broker", "1", SET), ("broker's gone", "1", DELETE),
                                    ("cluster's gone", "", DELETE)):
         side.ask("IncrementalAlterConfigs", version, change(
-            (BROKER, name, [(keys[0], operation, "700000000" if operation == SET else None)])), label)
+            (BROKER, name, [(keys[0], operation, "2000000" if operation == SET else None)])), label)
 
         def steady():
             answer = side.request("DescribeConfigs", 4, look((BROKER, "1"), keys=keys, IncludeSynonyms=True))
             default = side.request("DescribeConfigs", 4, look((BROKER, ""), keys=keys))
             sources = {one["Source"] for one in answer["Results"][0]["Configs"][0]["Synonyms"]}
             wanted = {"cluster": {3}, "broker": {2, 3}, "broker's gone": {3}, "cluster's gone": set()}[label]
-            is_set = [one["Value"] for one in default["Results"][0]["Configs"]] == ["700000000"]
+            is_set = [one["Value"] for one in default["Results"][0]["Configs"]] == ["2000000"]
             value = answer["Results"][0]["Configs"][0]["Value"]
             return (answer, default) if (sources & {2, 3} == wanted and is_set == (3 in wanted)
-                                         and value == ("700000000" if wanted else None)) else None
+                                         and value == ("2000000" if wanted else "1048588")) else None
         answer, default = side.eventually("the change", steady)
         side.note("of the broker", answer, "DescribeConfigs")
         side.note("of the cluster", default, "DescribeConfigs")

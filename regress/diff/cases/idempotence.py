@@ -22,9 +22,12 @@ questions("InitProducerId", [
 class Producer:
     def __init__(self, side, version):
         self.side, self.version = side, version
-        answer = side.request("InitProducerId", 4, {"TransactionalId": None, "TransactionTimeoutMs": 60000})
-        side.note("code of the id", answer["ErrorCode"])
-        self.id, self.epoch = answer["ProducerId"], answer["ProducerEpoch"]
+        self.id, self.epoch = side.eventually("a producer id", self.ask_for_id)
+
+    def ask_for_id(self):
+        """Kafka has none to give in its first moments (COORDINATOR_LOAD_IN_PROGRESS)."""
+        answer = self.side.request("InitProducerId", 4, {"TransactionalId": None, "TransactionTimeoutMs": 60000})
+        return (answer["ProducerId"], answer["ProducerEpoch"]) if answer["ErrorCode"] == 0 else None
 
     def send(self, topic, sequence, count=1, epoch=None, label=None, **more):
         data = batch.batch([record()] * count, producer_id=self.id, base_sequence=sequence,
