@@ -130,6 +130,28 @@ check_records(const ApiCall *call, const WRecords *records, const char **message
 	return KERR_NONE;
 }
 
+/* A record that made its batch be refused; the list doubles in the arena. */
+static void
+on_record_error(void *ctx, int32_t index, const char *message)
+{
+	ProducePart *part = ctx;
+	ProduceResponseResponsesPartitionResponses *out = part->out;
+	int32_t n = out->n_record_errors > 0 ? out->n_record_errors : 0;
+
+	if ((n & (n - 1)) == 0)
+	{
+		ProduceResponseResponsesPartitionResponsesRecordErrors *grown = API_NEW(
+			part->op->call, ProduceResponseResponsesPartitionResponsesRecordErrors, n > 0 ? n * 2 : 1);
+
+		if (n > 0)
+			memcpy(grown, out->record_errors, sizeof(*grown) * (size_t) n);
+		out->record_errors = grown;
+	}
+	out->record_errors[n].batch_index = index;
+	out->record_errors[n].batch_index_error_message = wstr(message);
+	out->n_record_errors = n + 1;
+}
+
 static void
 produce_part(ProduceOp *op, ProducePart *part, PartitionTopic *topic, int16_t topic_error, WRecords *records)
 {
@@ -173,6 +195,8 @@ produce_part(ProduceOp *op, ProducePart *part, PartitionTopic *topic, int16_t to
 	append.len = records->len;
 	append.release = on_written;
 	append.owner = call->req;
+	append.record_error = on_record_error;
+	append.record_error_ctx = part;
 	net_request_ref(call->req);
 	error = partition_append(p, &append);
 	if (error != KERR_NONE)

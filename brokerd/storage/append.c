@@ -204,7 +204,7 @@ log_append_as_leader(Log *log, LogAppend *a)
 	if (error == KERR_NONE)
 		error = validate_frame(b, a->len, &log->config, !a->marker, &a->message);
 	if (error == KERR_NONE && !a->marker)
-		error = validate_client_batch(b, &log->config, now, &a->message);
+		error = validate_client_batch(b, &log->config, now, a);
 	if (error == KERR_NONE && a->marker && !batch_is_control(b))
 		error = fail(a, KERR_INVALID_RECORD, "not a transaction marker");
 	if (error == KERR_NONE && a->len > log->config.segment_bytes)

@@ -168,6 +168,9 @@ typedef struct LogAppend
 	bool marker; /* a control batch of this broker (WriteTxnMarkers): no client checks, no sequence */
 	void (*release)(void *owner);
 	void *owner;
+	/* NULL, or told of each record that made the batch be refused (KIP-467); `index` is its place in the batch. */
+	void (*record_error)(void *ctx, int32_t index, const char *message);
+	void *record_error_ctx;
 	/* out */
 	int64_t base_offset;        /* of the first record; for a duplicate, the original's */
 	int64_t end_offset;         /* acked when log_synced_end() >= end_offset */

@@ -52,8 +52,19 @@ timestamp_is_out(int64_t t, const LogConfig *c, int64_t now)
 	return now - t > c->timestamp_before_max_ms;
 }
 
+/* What is wrong with a single record: its code and sentence, or KERR_NONE. */
 static int16_t
-validate_records(const uint8_t *b, const LogConfig *c, int64_t now, const char **message)
+check_record(const Record *r, const LogConfig *c, int64_t now, const char **message)
+{
+	if (c->cleanup_compact && r->key.len < 0)
+		return refuse(KERR_INVALID_RECORD, "a compacted topic takes no record without a key", message);
+	if (!c->log_append_time && timestamp_is_out(r->timestamp, c, now))
+		return refuse(KERR_INVALID_TIMESTAMP, "a record's timestamp is out of the topic's range", message);
+	return KERR_NONE;
+}
+
+static int16_t
+validate_records(const uint8_t *b, const LogConfig *c, int64_t now, LogAppend *a)
 {
 	WireWriter scratch;
 	RecordIter it;
@@ -62,50 +73,55 @@ validate_records(const uint8_t *b, const LogConfig *c, int64_t now, const char *
 
 	wire_writer_init(&scratch);
 	if (batch_records(b, DECOMPRESS_MAX, &scratch, &it) != COMPRESS_OK)
-		error = refuse(KERR_CORRUPT_MESSAGE, "the records cannot be decompressed", message);
-	while (error == KERR_NONE && record_next(&it, &r))
+		error = refuse(KERR_CORRUPT_MESSAGE, "the records cannot be decompressed", &a->message);
+	for (int32_t i = 0; error != KERR_CORRUPT_MESSAGE && record_next(&it, &r); i++)
 	{
-		if (c->cleanup_compact && r.key.len < 0)
-			error = refuse(KERR_INVALID_RECORD, "a compacted topic takes no record without a key", message);
-		else if (!c->log_append_time && timestamp_is_out(r.timestamp, c, now))
-			error =
-				refuse(KERR_INVALID_TIMESTAMP, "a record's timestamp is out of the topic's range", message);
+		const char *message = NULL;
+		int16_t found = check_record(&r, c, now, &message);
+
+		if (found == KERR_NONE)
+			continue;
+		if (error == KERR_NONE)
+			error = refuse(found, message, &a->message);
+		if (a->record_error != NULL)
+			a->record_error(a->record_error_ctx, i, message);
 	}
 	if (error == KERR_NONE && it.malformed)
-		error = refuse(KERR_INVALID_RECORD, "a record of the batch is malformed", message);
+		error = refuse(KERR_INVALID_RECORD, "a record of the batch is malformed", &a->message);
 	wire_writer_free(&scratch);
 	return error;
 }
 
 int16_t
-validate_client_batch(const uint8_t *b, const LogConfig *c, int64_t now, const char **message)
+validate_client_batch(const uint8_t *b, const LogConfig *c, int64_t now, LogAppend *a)
 {
 	int16_t attributes = batch_attributes(b);
 
 	if (batch_last_offset_delta(b) < 0)
-		return refuse(KERR_INVALID_RECORD, "the offset range of the batch is invalid", message);
+		return refuse(KERR_INVALID_RECORD, "the offset range of the batch is invalid", &a->message);
 	if (batch_count(b) <= 0)
-		return refuse(KERR_INVALID_RECORD, "the batch has no records", message);
+		return refuse(KERR_INVALID_RECORD, "the batch has no records", &a->message);
 	if (batch_count(b) - 1 != batch_last_offset_delta(b))
 		return refuse(KERR_INVALID_RECORD, "record count and last offset delta contradict each other",
-					  message);
+					  &a->message);
 	if (batch_check(b, (size_t) batch_size(b), true) != BATCH_OK)
-		return refuse(KERR_INVALID_RECORD, "the batch cannot hold that many records", message);
+		return refuse(KERR_INVALID_RECORD, "the batch cannot hold that many records", &a->message);
 	if (attributes & BATCH_CONTROL)
-		return refuse(KERR_INVALID_RECORD, "clients may not write control batches", message);
+		return refuse(KERR_INVALID_RECORD, "clients may not write control batches", &a->message);
 	if (batch_has_producer(b) && batch_base_sequence(b) < 0)
-		return refuse(KERR_INVALID_RECORD, "a batch with a producer id needs a sequence", message);
+		return refuse(KERR_INVALID_RECORD, "a batch with a producer id needs a sequence", &a->message);
 	if (compress_name(attributes & BATCH_CODEC_MASK) == NULL)
-		return refuse(KERR_UNSUPPORTED_COMPRESSION_TYPE, "the compression codec is unknown", message);
+		return refuse(KERR_UNSUPPORTED_COMPRESSION_TYPE, "the compression codec is unknown", &a->message);
 	if ((attributes & BATCH_LOG_APPEND_TIME) && (c->log_append_time || batch_max_timestamp(b) == -1))
 		return refuse(KERR_INVALID_TIMESTAMP, "a producer may not set the timestamp type LogAppendTime",
-					  message);
+					  &a->message);
 	if (!c->log_append_time && (timestamp_is_out(batch_max_timestamp(b), c, now) ||
 								timestamp_is_out(batch_base_timestamp(b), c, now)))
-		return refuse(KERR_INVALID_TIMESTAMP, "a record's timestamp is out of the topic's range", message);
+		return refuse(KERR_INVALID_TIMESTAMP, "a record's timestamp is out of the topic's range",
+					  &a->message);
 	/* Only rules about single records need a look inside: the header bounds the timestamps from above, and
 	 * the lower bound is not set by default. */
 	if (c->cleanup_compact || (!c->log_append_time && c->timestamp_before_max_ms != INT64_MAX))
-		return validate_records(b, c, now, message);
+		return validate_records(b, c, now, a);
 	return KERR_NONE;
 }
