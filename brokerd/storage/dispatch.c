@@ -158,6 +158,11 @@ dispatch_op(LogManager *m, WriteOp *op)
 			}
 			else
 				retire_done(op->segment);
+			if (op->owner != NULL)
+			{
+				segment_note_fd(op->owner);
+				segment_unref(op->owner);
+			}
 			break;
 	}
 	if (op->segment != NULL)

@@ -226,8 +226,13 @@ index_view_init(IndexView *v, const LogSegment *s)
 	if (s->tail != NULL)
 	{
 		v->ntail = s->tail->n;
-		v->tail = copy_of(s->tail->entries, sizeof(*v->tail) * (size_t) v->ntail);
 		v->ntime_tail = s->tail->ntimes;
+		/* Not of batches that are still on their way to the file. */
+		while (v->ntail > 0 && s->tail->entries[v->ntail - 1].pos >= s->written_size)
+			v->ntail--;
+		while (v->ntime_tail > 0 && s->tail->times[v->ntime_tail - 1].offset >= s->written_end)
+			v->ntime_tail--;
+		v->tail = copy_of(s->tail->entries, sizeof(*v->tail) * (size_t) v->ntail);
 		v->time_tail = copy_of(s->tail->times, sizeof(*v->time_tail) * (size_t) v->ntime_tail);
 	}
 	return true;

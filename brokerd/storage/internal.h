@@ -233,10 +233,11 @@ struct Log
 	EpochCache epochs;
 	ProducerState *producers;
 	WriteOp *inflight_first, *inflight_last;
-	int ops;        /* in the writer, of any kind */
-	int jobs;       /* with readers or the janitor */
-	int load_index; /* at start: which task loads it */
-	int due_index;  /* in the manager's heap, -1 not there */
+	uint32_t truncations; /* reads that were under way begin again */
+	int ops;              /* in the writer, of any kind */
+	int jobs;             /* with readers or the janitor */
+	int load_index;       /* at start: which task loads it */
+	int due_index;        /* in the manager's heap, -1 not there */
 	int64_t due_ms;
 	Log *changed_next;
 	Log *unsynced_prev, *unsynced_next;

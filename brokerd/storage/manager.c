@@ -241,17 +241,31 @@ log_manager_count(const LogManager *m)
 	return (int) HASH_COUNT(m->logs);
 }
 
+/* A log that could only be half made must not be in the way of the next try. */
+static void
+remove_files(Log *log)
+{
+	char path[STORAGE_PATH_MAX];
+
+	if (log_path(log, "partition.metadata", path, sizeof(path)) >= 0)
+		unlink(path);
+	if (segment_path(log_active(log), ".log", path, sizeof(path)) >= 0)
+		unlink(path);
+	if (log_path(log, NULL, path, sizeof(path)) >= 0)
+		rmdir(path);
+}
+
 static bool
 create_files(Log *log, Err *err)
 {
 	char path[STORAGE_PATH_MAX], id[23];
 	TextBuf t = {0};
 	int fd = -1;
-	bool ok;
+	bool ok, made;
 
 	uuid_to_text(&log->topic_id, id);
 	text_add(&t, "version: 0\ntopic_id: %s", id);
-	ok = log_path(log, NULL, path, sizeof(path)) >= 0 && mkdir(path, 0755) == 0;
+	ok = made = log_path(log, NULL, path, sizeof(path)) >= 0 && mkdir(path, 0755) == 0;
 	if (ok && !wuuid_is_zero(&log->topic_id))
 		ok = log_path(log, "partition.metadata", path, sizeof(path)) >= 0 &&
 			 file_replace(path, t.s, t.len, false);
@@ -259,8 +273,12 @@ create_files(Log *log, Err *err)
 	ok = ok && segment_path(log_active(log), ".log", path, sizeof(path)) >= 0 &&
 		 (fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644)) >= 0;
 	if (!ok)
-		return err_set(err, KERR_KAFKA_STORAGE_ERROR, errno, "%s cannot be created: %s", path,
-					   strerror(errno));
+	{
+		err_set(err, KERR_KAFKA_STORAGE_ERROR, errno, "%s cannot be created: %s", path, strerror(errno));
+		if (made)
+			remove_files(log);
+		return false;
+	}
 	close(fd);
 	return true;
 }

@@ -24,16 +24,17 @@ void
 log_slice_release(LogSlice *slice)
 {
 	LogSegment *s = slice->segment;
+	LogManager *m = s == NULL ? NULL : s->m;
 
 	if (slice->data != NULL)
 	{
-		s->m->cold_bytes -= slice->len;
+		m->cold_bytes -= slice->len;
 		free(slice->data);
 	}
 	if (s != NULL)
 	{
 		segment_unref(s);
-		cold_read_next(s->m);
+		cold_read_next(m);
 	}
 	*slice = EMPTY;
 }
@@ -108,7 +109,8 @@ typedef struct ReadJob
 	Log *log;
 	SegmentView view;
 	LogRead r;
-	bool hot; /* at the tail: the pages stay in the cache */
+	uint32_t truncations; /* of the log when the job was made */
+	bool hot;             /* at the tail: the pages stay in the cache */
 	LogReadDone done;
 	void *ctx;
 	/* result */
@@ -195,6 +197,7 @@ make_job(Log *log, LogSegment *s, const LogRead *r, LogReadDone done, void *ctx)
 	j->r = *r;
 	j->done = done;
 	j->ctx = ctx;
+	j->truncations = log->truncations;
 	j->hot = s == log_active(log) && s->written_end - r->offset < 1024;
 	segment_view_init(&j->view, s);
 	log->jobs++;
@@ -253,60 +256,6 @@ next_segment(const Log *log, const LogSegment *s)
 	return log->nsegments > 0 ? log->segments[0] : NULL;
 }
 
-static void
-read_done(Job *job)
-{
-	ReadJob *j = (ReadJob *) job;
-	Log *log = j->log;
-	LogManager *m = log->m;
-	LogSegment *s = j->view.segment, *next;
-	LogSlice slice = EMPTY;
-	int16_t error = KERR_NONE;
-
-	m->cold_bytes -= j->reserved;
-	log->jobs--;
-	if (log->deleted)
-		error = KERR_UNKNOWN_TOPIC_OR_PARTITION;
-	else if (j->r.offset < log->start_offset)
-		error = KERR_OFFSET_OUT_OF_RANGE; /* retention went past it meanwhile */
-	else if (j->plan.error != 0)
-	{
-		log_msg(LOG_ERROR, "storage", "%s: offset %lld cannot be read: %s", log->name,
-				(long long) j->r.offset, strerror(j->plan.error));
-		error = KERR_KAFKA_STORAGE_ERROR;
-	}
-	else if (!j->plan.found && (next = next_segment(log, s)) != NULL && next != s &&
-			 next->written_end > j->r.offset)
-	{
-		ReadJob *again = make_job(log, next, &j->r, j->done, j->ctx);
-
-		segment_view_done(&j->view);
-		free(j);
-		submit(m, again);
-		return;
-	}
-	else if (j->plan.found && j->plan.len > 0)
-	{
-		segment_ref(s);
-		slice = (LogSlice){.segment = s,
-						   .fd = j->data != NULL ? -1 : j->fd,
-						   .pos = j->plan.pos,
-						   .len = j->plan.len,
-						   .data = j->data,
-						   .first_offset = j->plan.first_offset,
-						   .next_offset = j->plan.next_offset};
-		if (j->data != NULL)
-			m->cold_bytes += j->plan.len;
-		j->data = NULL;
-	}
-	segment_view_done(&j->view);
-	free(j->data);
-	finish(j, error, &slice);
-	free(j);
-	retire_log_if_done(log);
-	cold_read_next(m);
-}
-
 /* Is the log fit to be read, and the offset within it? */
 static int16_t
 check_read(const Log *log, int64_t offset)
@@ -318,6 +267,87 @@ check_read(const Log *log, int64_t offset)
 	if (offset > log->written_end)
 		return log->state == LOG_STATE_FAILED ? KERR_KAFKA_STORAGE_ERROR : KERR_OFFSET_OUT_OF_RANGE;
 	return KERR_NONE;
+}
+
+/* Not there after all: the offset is in a gap before the next segment, or the log was truncated meanwhile. */
+static LogSegment *
+read_again_in(const ReadJob *j)
+{
+	const Log *log = j->log;
+	LogSegment *next;
+
+	if (j->truncations != log->truncations)
+		return j->r.offset < log->written_end ? log_segment_for(log, j->r.offset) : NULL;
+	if (j->plan.error != 0 || j->plan.found)
+		return NULL;
+	next = next_segment(log, j->view.segment);
+	return next != NULL && next != j->view.segment && next->written_end > j->r.offset ? next : NULL;
+}
+
+static int16_t
+read_error(const ReadJob *j)
+{
+	const Log *log = j->log;
+
+	if (log->deleted)
+		return KERR_UNKNOWN_TOPIC_OR_PARTITION;
+	if (log->truncations != j->truncations)
+		return check_read(log, j->r.offset);
+	/* Retention may have gone past it meanwhile. */
+	if (j->r.offset < log->start_offset)
+		return KERR_OFFSET_OUT_OF_RANGE;
+	if (j->plan.error == 0)
+		return KERR_NONE;
+	log_msg(LOG_ERROR, "storage", "%s: offset %" PRId64 " cannot be read: %s", log->name, j->r.offset,
+			strerror(j->plan.error));
+	return KERR_KAFKA_STORAGE_ERROR;
+}
+
+static void
+take_slice(ReadJob *j, LogSlice *slice)
+{
+	LogSegment *s = j->view.segment;
+
+	if (!j->plan.found || j->plan.len == 0 || j->truncations != j->log->truncations)
+		return;
+	segment_ref(s);
+	*slice = (LogSlice){.segment = s,
+						.fd = j->data != NULL ? -1 : j->fd,
+						.pos = j->plan.pos,
+						.len = j->plan.len,
+						.data = j->data,
+						.first_offset = j->plan.first_offset,
+						.next_offset = j->plan.next_offset};
+	if (j->data != NULL)
+		s->m->cold_bytes += j->plan.len;
+	j->data = NULL;
+}
+
+static void
+read_done(Job *job)
+{
+	ReadJob *j = (ReadJob *) job;
+	Log *log = j->log;
+	LogManager *m = log->m;
+	LogSlice slice = EMPTY;
+	int16_t error = read_error(j);
+	LogSegment *next = error == KERR_NONE ? read_again_in(j) : NULL;
+
+	m->cold_bytes -= j->reserved;
+	log->jobs--;
+	if (next != NULL)
+		submit(m, make_job(log, next, &j->r, j->done, j->ctx));
+	else
+	{
+		if (error == KERR_NONE)
+			take_slice(j, &slice);
+		finish(j, error, &slice);
+	}
+	segment_view_done(&j->view);
+	free(j->data);
+	free(j);
+	retire_log_if_done(log);
+	cold_read_next(m);
 }
 
 LogReadState

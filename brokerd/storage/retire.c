@@ -17,7 +17,8 @@ void
 retire_segment(Log *log, int index, const char *reason)
 {
 	LogManager *m = log->m;
-	LogSegment *s = log->segments[index];
+	LogSegment *s = log->segments[index], *active;
+	WriteOp *op;
 
 	log_msg(LOG_INFO, "storage", "%s: segment %020" PRId64 " (%d bytes) goes: %s", log->name, s->base_offset,
 			s->size, reason);
@@ -28,7 +29,16 @@ retire_segment(Log *log, int index, const char *reason)
 		log->sync_index--;
 	log->size -= s->size;
 	s->retired = true;
-	writer_push(m, writer_op(m, OP_RETIRE, log, s));
+	op = writer_op(m, OP_RETIRE, log, s);
+	/* An active segment gets its file with its first batch.  When it is all that stays, its name is where the
+	 * log ends: without the file, a start after a crash would begin at offset 0 again. */
+	active = log->nsegments > 0 ? log_active(log) : NULL;
+	if (active != NULL && active->size == 0)
+	{
+		segment_ref(active);
+		op->owner = active;
+	}
+	writer_push(m, op);
 }
 
 void

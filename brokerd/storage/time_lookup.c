@@ -23,6 +23,7 @@ typedef struct TimeJob
 	int64_t timestamp;
 	int64_t start_offset;
 	int64_t limit_offset;
+	uint32_t truncations;
 	bool max; /* the record with exactly this timestamp, the segment's greatest */
 	LogTimeDone done;
 	void *ctx;
@@ -120,6 +121,7 @@ start(TimeJob *j, LogSegment *s)
 	j->job.run = time_run;
 	j->job.done = time_done;
 	j->start_offset = log->start_offset;
+	j->truncations = log->truncations;
 	if (s != NULL)
 		segment_view_init(&j->view, s);
 	log->jobs++;
@@ -141,10 +143,18 @@ time_done(Job *job)
 	if (j->view.segment != NULL)
 	{
 		int64_t base = j->view.segment->base_offset;
+		bool again = j->truncations != log->truncations || j->view.segment->retired;
 
 		segment_view_done(&j->view);
 		j->view = (SegmentView){0};
-		if (!j->found && j->error == 0 && !log->deleted && !j->max)
+		/* The segment went away or was cut meanwhile: the answer is looked for in what there is now. */
+		if (again)
+		{
+			j->found = false;
+			j->error = 0;
+			base = -1;
+		}
+		if (!j->found && j->error == 0 && !log->deleted && (again || !j->max))
 			next = candidate(log, j->timestamp, base);
 	}
 	if (next != NULL)

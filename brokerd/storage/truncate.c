@@ -178,6 +178,7 @@ find_cut(LogSegment *s, int64_t offset, int32_t *pos, int64_t *end, Err *err)
 static void
 set_end(Log *log, int64_t end)
 {
+	log->truncations++;
 	log->appended_end = log->written_end = end;
 	if (log->synced_end > end)
 		log->synced_end = end;

@@ -252,6 +252,22 @@ forget_dirty(LogManager *m, const Log *log, const LogSegment *segment)
 	w->dirty_last = kept;
 }
 
+/* The file of a segment that is empty, durably. */
+static int
+make_file(LogSegment *s)
+{
+	char path[STORAGE_PATH_MAX];
+	bool created = false;
+
+	if (segment_fd(s, true, &created) < 0)
+		return errno;
+	if (!created)
+		return 0;
+	if (segment_path(s, ".log", path, sizeof(path)) < 0)
+		return ENAMETOOLONG;
+	return file_sync_path(path) && file_sync_parent(path) ? 0 : errno;
+}
+
 /* Kafka's way of saying that a file is on its way out; what a crash leaves is removed at the next start. */
 static int
 run_retire(WriteOp *op)
@@ -261,6 +277,8 @@ run_retire(WriteOp *op)
 	char from[STORAGE_PATH_MAX], to[STORAGE_PATH_MAX + 16];
 	int error = 0;
 
+	if (op->owner != NULL && !atomic_load(&op->log->dead) && (error = make_file(op->owner)) != 0)
+		return error; /* the old file stays, and with it the log's place */
 	pthread_rwlock_rdlock(&m->path_lock);
 	for (int i = 0; i < (int) (sizeof(suffixes) / sizeof(suffixes[0])); i++)
 	{

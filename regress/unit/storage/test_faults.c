@@ -171,6 +171,27 @@ test_no_space_roll(void)
 	harness_remove(h.dir);
 }
 
+/* A topic cannot be made on a full disk, and can be later. */
+static void
+test_create(void)
+{
+	Harness h;
+	Err err = {0};
+
+	harness_init(&h, "create");
+	harness_open(&h);
+	faultfs_rules("pwrite partition.metadata ENOSPC 1\nopen 00.log ENOSPC 1\n");
+	ok(log_manager_create(h.m, "t", 1, 0, &harness_topic_id, &h.config, &err) == NULL,
+	   "no space for its metadata");
+	ok(strstr(err.text, "cannot be created") != NULL, "which is said: %s", err.text);
+	ok(log_manager_create(h.m, "t", 1, 0, &harness_topic_id, &h.config, &err) == NULL,
+	   "no space for its first segment");
+	ok(log_manager_create(h.m, "t", 1, 0, &harness_topic_id, &h.config, &err) != NULL, "then it is made");
+	faultfs_rules("");
+	harness_close(&h);
+	harness_remove(h.dir);
+}
+
 static void
 test_write_error(void)
 {
@@ -289,6 +310,7 @@ main(void)
 	test_failed_syncfs();
 	test_no_space();
 	test_no_space_roll();
+	test_create();
 	test_write_error();
 	test_full_file_system();
 	test_stuck();
