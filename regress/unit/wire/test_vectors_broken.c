@@ -6,6 +6,13 @@
 #include "regress/unit/tap.h"
 #include "regress/unit/wire/vectors.h"
 
+/* The thread sanitizer has nothing to find in one thread and takes ten times as long: a sample will do. */
+#ifdef __SANITIZE_THREAD__
+#define EACH 20
+#else
+#define EACH 1
+#endif
+
 typedef struct Totals
 {
 	int cut, cut_accepted;
@@ -86,10 +93,10 @@ break_file(const char *name)
 	arena_init(&a, 4096);
 	wire_writer_init(&first);
 	wire_writer_init(&second);
-	while (vector_next(file, &v))
+	for (int n = 0; vector_next(file, &v); n++)
 	{
 		/* Long strings only make it slow. */
-		if (v.msg == NULL || strcmp(v.variant, "edge") == 0)
+		if (v.msg == NULL || strcmp(v.variant, "edge") == 0 || n % EACH != 0)
 			continue;
 		cut(&v, &a, &t);
 		flip(&v, &a, &first, &second, &t);
