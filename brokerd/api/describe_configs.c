@@ -21,7 +21,7 @@ typedef DescribeConfigsResponseResultsConfigs Entry;
 static bool
 is_asked(const DescribeConfigsRequestResources *resource, const char *name)
 {
-	if (resource->n_configuration_keys < 0)
+	if (resource->n_configuration_keys <= 0) /* Kafka: an empty list is no restriction either */
 		return true;
 	for (int32_t i = 0; i < resource->n_configuration_keys; i++)
 		if (wstr_eq(resource->configuration_keys[i], wstr(name)))
@@ -111,16 +111,73 @@ describe_topic(ApiCall *call, const DescribeConfigsRequestResources *in, Describ
 	}
 }
 
-/* "" is the defaults of all brokers (dynamic ones only, as Kafka shows them); a number is that broker: this one. */
+/* One dynamic key of a broker or of the cluster's defaults; of the latter only what is set, as Kafka shows them. */
+static void
+describe_broker_key(ApiCall *call, const ConfigKey *key, bool cluster, DescribeConfigsResponseResults *out)
+{
+	const DescribeConfigsRequest *request = call->body;
+	MetaImage *image = meta_image(call->broker->meta);
+	ConfigSource source = CONFIG_SOURCE_DEFAULT;
+	char text[TOPIC_CONFIG_TEXT];
+	const char *value = cluster ? meta_image_cluster_config(image, key->name)
+								: broker_config_text(call->broker->configs, image, key->name, &source, text);
+	Entry *entry;
+
+	if (cluster && value == NULL)
+		return;
+	entry = &out->configs[out->n_configs++];
+	fill_entry(call, key, entry);
+	entry->value = api_copy(call, value);
+	entry->read_only = key->restart;
+	entry->config_source = cluster ? CONFIG_SOURCE_CLUSTER : (int8_t) source;
+	if (request->include_synonyms)
+		fill_synonyms(call, NULL, cluster ? CFG_CLUSTER : CFG_BROKER, key->name, entry);
+}
+
+/* An option of the properties file that no dynamic key overrides: read only; secrets without their value. */
+static void
+describe_static_option(ApiCall *call, int id, DescribeConfigsResponseResults *out)
+{
+	static const int8_t types[] = {
+		[OPTION_INT] = 3,    [OPTION_LONG] = 5, [OPTION_DOUBLE] = 6, [OPTION_BOOL] = 1,
+		[OPTION_STRING] = 2, [OPTION_LIST] = 7, [OPTION_SECRET] = 9};
+	const DescribeConfigsRequest *request = call->body;
+	const BrokerConfig *config = call->broker->config;
+	int n;
+	const ConfigOption *option = &config_options(&n)[id];
+	char text[TOPIC_CONFIG_TEXT];
+	Entry *entry = &out->configs[out->n_configs++];
+
+	entry->name = wstr(option->name);
+	entry->is_sensitive = option->type == OPTION_SECRET;
+	entry->value =
+		entry->is_sensitive ? WSTR_NULL : api_copy(call, config_value_text(config, id, text, sizeof(text)));
+	entry->read_only = true;
+	entry->config_source = config->set[id] ? CONFIG_SOURCE_STATIC : CONFIG_SOURCE_DEFAULT;
+	entry->config_type = types[option->type];
+	entry->n_synonyms = 0;
+	if (request->include_synonyms)
+	{
+		entry->synonyms = API_NEW(call, DescribeConfigsResponseResultsConfigsSynonyms, 1);
+		entry->n_synonyms = 1;
+		entry->synonyms[0].name = entry->name;
+		entry->synonyms[0].value = entry->value;
+		entry->synonyms[0].source = entry->config_source;
+	}
+	if (request->include_documentation)
+		entry->documentation = wstr(option->doc);
+}
+
+/* "" is the defaults of all brokers; a number is that broker, which must be this one. */
 static void
 describe_broker(ApiCall *call, const DescribeConfigsRequestResources *in, DescribeConfigsResponseResults *out)
 {
-	const DescribeConfigsRequest *request = call->body;
 	const TopicConfigs *configs = call->broker->configs;
-	MetaImage *image = meta_image(call->broker->meta);
 	bool cluster = in->resource_name.len <= 0;
 	int scope = cluster ? CFG_CLUSTER : CFG_BROKER;
 	int n = topic_config_keys(configs, scope, NULL, 0);
+	int n_options;
+	const ConfigOption *options = config_options(&n_options);
 	const ConfigKey **keys = api_alloc(call, sizeof(*keys) * (size_t) n);
 	char id[16];
 
@@ -134,25 +191,13 @@ describe_broker(ApiCall *call, const DescribeConfigsRequestResources *in, Descri
 		return;
 	}
 	topic_config_keys(configs, scope, keys, n);
-	out->configs = API_NEW(call, DescribeConfigsResponseResultsConfigs, n);
+	out->configs = API_NEW(call, DescribeConfigsResponseResultsConfigs, n + n_options);
 	for (int i = 0; i < n; i++)
-	{
-		Entry *entry;
-		ConfigSource source = CONFIG_SOURCE_DEFAULT;
-		char text[TOPIC_CONFIG_TEXT];
-		const char *value = cluster ? meta_image_cluster_config(image, keys[i]->name)
-									: broker_config_text(configs, image, keys[i]->name, &source, text);
-
-		if (!is_asked(in, keys[i]->name) || (cluster && value == NULL))
-			continue;
-		entry = &out->configs[out->n_configs++];
-		fill_entry(call, keys[i], entry);
-		entry->value = api_copy(call, value);
-		entry->read_only = keys[i]->restart;
-		entry->config_source = cluster ? CONFIG_SOURCE_CLUSTER : (int8_t) source;
-		if (request->include_synonyms)
-			fill_synonyms(call, NULL, scope, keys[i]->name, entry);
-	}
+		if (is_asked(in, keys[i]->name))
+			describe_broker_key(call, keys[i], cluster, out);
+	for (int i = 0; i < n_options && !cluster; i++)
+		if (is_asked(in, options[i].name) && topic_config_key(configs, CFG_BROKER, options[i].name) == NULL)
+			describe_static_option(call, i, out);
 }
 
 void

@@ -20,6 +20,7 @@ typedef struct ProducePart
 	PartitionWaiter waiter;
 	ProduceOp *op;
 	ProduceResponseResponsesPartitionResponses *out;
+	bool late; /* the timeout is over and others had not confirmed */
 } ProducePart;
 
 struct ProduceOp
@@ -87,13 +88,18 @@ on_reached(PartitionWaiter *w, int16_t error)
 	ProducePart *part = w->owner;
 	ProduceOp *op = part->op;
 
+	if (error == KERR_NONE && part->late)
+		error = KERR_REQUEST_TIMED_OUT;
 	if (error != KERR_NONE)
 		fail_part(op, part->out, error, NULL);
 	if (--op->n_waiting == 0)
 		finish(op);
 }
 
-/* The records are in the log and may yet be replicated; the client must ask again to know (Kafka too). */
+/*
+ * The timeout is for the other replicas (as in Kafka): what they have not confirmed fails, though the records
+ * are in the log and may yet be replicated.  What this broker itself has not synced yet is waited for.
+ */
 static void
 on_timeout(struct ev_loop *loop, ev_timer *timer, int revents)
 {
@@ -101,15 +107,26 @@ on_timeout(struct ev_loop *loop, ev_timer *timer, int revents)
 
 	(void) loop;
 	(void) revents;
-	for (int i = 0; i < op->n_parts; i++)
-		if (op->parts[i].waiter.partition != NULL)
-		{
-			partition_unwait(&op->parts[i].waiter);
-			fail_part(op, op->parts[i].out, KERR_REQUEST_TIMED_OUT, NULL);
-		}
-	op->n_waiting = 0;
 	op->timing = false;
-	finish(op);
+	for (int i = 0; i < op->n_parts; i++)
+	{
+		ProducePart *part = &op->parts[i];
+		Partition *p = part->waiter.partition;
+		int64_t offset = part->waiter.offset;
+
+		if (p == NULL || part->waiter.kind != WAIT_COMMITTED)
+			continue;
+		partition_unwait(&part->waiter);
+		part->late = p->isr_size > 1;
+		if (!partition_wait(p, &part->waiter, WAIT_SYNCED, offset))
+		{
+			op->n_waiting--;
+			if (part->late)
+				fail_part(op, part->out, KERR_REQUEST_TIMED_OUT, NULL);
+		}
+	}
+	if (op->n_waiting == 0)
+		finish(op);
 }
 
 /* What the version of the request forbids, before the log looks at the batch. */
