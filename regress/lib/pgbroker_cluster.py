@@ -16,6 +16,8 @@
                                              an error is SqlError with .sqlstate ("PB036")
         c.value("SELECT count(*) FROM broker.topics")          -> "1"
         c.wait_sql("SELECT leader FROM broker.partitions", [("2",)], seconds=5)
+        with c.session() as s:               a psql that stays open
+            s.ask("BEGIN")                   -> what it printed
         c.wait(lambda: ..., seconds=10, what="the topic appears")
         c.conninfo                           libpq's, as superuser; c.postgres.tcp_conninfo() with tcp=True
         c.psql_command                       ["…/psql", "-X", "-d", …] for whoever wants psql itself
@@ -141,6 +143,31 @@ class Postgres(local_postgres.Postgres):
         self.start()
 
 
+class Session:
+    """One session of PostgreSQL that lives over several calls.  ask() returns what psql printed, errors too."""
+
+    def __init__(self, command):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
+                                        stderr=subprocess.STDOUT, env=local_postgres.clean_environment())
+
+    def ask(self, statement):
+        self.process.stdin.write(f"{statement};\n\\echo =done=\n")
+        lines = []
+        for line in self.process.stdout:
+            if line == "=done=\n":
+                return "".join(lines)
+            lines.append(line)
+        raise AssertionError("psql ended: " + "".join(lines))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
+
+
 class Cluster:
     def __init__(self, brokers=1, properties=None, broker_properties=None, pg_settings=None, tcp=False,
                  broker_conninfo=None, env=None, brokerd=None, start=True, extension=True):
@@ -229,6 +256,10 @@ class Cluster:
 
         if not wait_until(as_expected, seconds, 0.05):
             raise AssertionError(f"{query}\ngives after {seconds} s: {rows}\ninstead of: {expected}")
+
+    def session(self, **options):
+        """A psql that stays open: `with c.session() as s: s.ask("BEGIN")`."""
+        return Session(self.postgres.psql("-XAtq", *options.get("arguments", ())))
 
     @staticmethod
     def wait(condition, seconds=10, what="the condition"):
