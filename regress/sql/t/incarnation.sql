@@ -1,0 +1,51 @@
+-- PostgreSQL goes backwards (hazards A1): a promotion, a restore, a rollback that only a disk remembers.
+SELECT no_plan();
+\o /dev/null
+SELECT fx.register(n) FROM generate_series(1, 3) n;
+SELECT fx.topic('rf3', '{1,2,3}');
+SELECT fx.topic('solo', '{1}');
+SELECT broker.create_topic('waiting');
+\o
+SELECT is((SELECT pg_incarnation FROM broker_internal.cluster), 1::bigint, 'the first incarnation');
+SELECT is((SELECT epoch_floor FROM broker_internal.cluster), 0, 'has no floor');
+SELECT is(pg_temp_identity = pg_identity, true, 'the identity is stable') FROM (SELECT pg_identity FROM broker_internal.cluster) c,
+	(SELECT concat_ws('/', (pg_control_system()).system_identifier, left(pg_walfile_name(pg_current_wal_lsn()), 8), (SELECT oid FROM pg_database WHERE datname = current_database()), 'broker_internal.cluster'::regclass::oid) AS pg_temp_identity) x;
+\o /dev/null
+SELECT fx.register(1);
+\o
+SELECT is((SELECT pg_incarnation FROM broker_internal.cluster), 1::bigint, 'the same process on the same PostgreSQL begins none');
+
+-- promoted, or restored into another server
+UPDATE broker_internal.cluster SET pg_identity = 'another';
+DELETE FROM broker_internal.operations;
+SELECT is((SELECT pg_incarnation FROM broker_internal.register_broker_1(2, fx.id(2), fx.id(1002), fx.epoch(2), NULL, NULL, '[]', '1.0', '{}')), 2::bigint, 'a registration sees it');
+SELECT is((SELECT pg_incarnation FROM broker_internal.heartbeat_1(1, fx.epoch(1))), 2::bigint, 'heartbeats tell the others');
+SELECT cmp_ok((SELECT epoch_floor FROM broker_internal.cluster), '>', 60000000, 'the floor is from the clock');
+SELECT is((SELECT kind || ' ' || object FROM broker.operations), 'topic.create topic waiting', 'what was wished and is not in a dump is asked for again');
+SELECT matches((SELECT problem FROM broker.problems WHERE object = 'cluster'), '1 partitions wait for their replicas', 'problems says who is waited for');
+SELECT is(fx.state('rf3'), '1 {1,2,3} {}', 'the leader in office goes on');
+SELECT ok(NOT fx.alter_isr(1, 'rf3', '{1,2}'), 'no ISR shrink is decided');
+\o /dev/null
+SELECT fx.register(3, process => 33);
+\o
+SELECT is(fx.state('rf3'), '1 {1,2,3} {}', 'nor by a restart of a follower');
+\o /dev/null
+SELECT fx.register(1, process => 11);
+\o
+SELECT is(fx.state('rf3'), 'none {1,2,3} {}', 'a leader that restarted is out of office, and nobody is elected');
+SELECT cmp_ok((SELECT leader_epoch FROM broker.partitions WHERE topic = 'rf3'), '>', 60000000, 'its epoch is above the floor');
+SELECT is(fx.state('solo'), '1 {1} {}', 'a partition of one replica needs no report');
+SELECT cmp_ok((SELECT leader_epoch FROM broker.partitions WHERE topic = 'solo'), '>', 60000000, 'and goes on above the floor');
+\o /dev/null
+SELECT fx.topic('fresh', '{1,2,3}');
+UPDATE broker_internal.brokers SET backend_pid = NULL WHERE broker_id = 1;
+SELECT fx.tick(2, '{1}');
+\o
+SELECT is(fx.state('fresh'), '2 {2,3} {}', 'what was made since is decided as ever');
+SELECT is(fx.state('rf3'), 'none {1,2,3} {}', 'what is older still waits');
+
+-- the same timeline, but a disk remembers a younger epoch than this database: a snapshot was put back
+SELECT is((SELECT pg_incarnation FROM broker_internal.register_broker_1(1, fx.id(12), fx.id(1001), fx.epoch(1) + 1000000000, NULL, NULL, '[]', '1.0', '{}')), 3::bigint, 'a disk that knows more begins an incarnation');
+SELECT results_eq($$ SELECT old, new, reason ~ 'remembers epoch' FROM broker.events WHERE kind = 'cluster.incarnation' ORDER BY event_id DESC LIMIT 1 $$, $$ VALUES ('2', '3', true) $$, 'the event says why');
+SELECT cmp_ok(fx.epoch(1), '>', (SELECT max(new::bigint) FROM broker.events WHERE kind = 'broker.registered' AND event_id < (SELECT max(event_id) FROM broker.events WHERE kind = 'broker.registered')) + 1000000000, 'its new epoch is above what it remembers');
+SELECT finish();
