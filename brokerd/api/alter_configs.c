@@ -109,6 +109,20 @@ on_result(void *ctx, const MetaResult *result)
 	admin_settle(&op->admin);
 }
 
+/* A resource that is named twice has no order of changes. */
+static void
+refuse_twice(AlterOp *op)
+{
+	for (int32_t i = 0; i < op->n; i++)
+		for (int32_t j = 0; j < op->n; j++)
+			if (i != j && op->resources[i].type == op->resources[j].type &&
+				wstr_eq(op->resources[i].name, op->resources[j].name))
+			{
+				op->resources[i].error = KERR_INVALID_REQUEST;
+				op->resources[i].message = WSTR_LIT("The resource is named more than once.");
+			}
+}
+
 static void
 refuse_kind(Resource *res)
 {
@@ -120,6 +134,13 @@ refuse_kind(Resource *res)
 			? WSTR_LIT(
 				  "Log levels are set by pg_broker.log.level in the properties file, not for each logger.")
 			: WSTR_LIT("Configs of this kind of resource are not kept here.");
+}
+
+static void
+set_resource(AlterOp *op, int32_t i, int8_t type, WStr name)
+{
+	op->resources[i] = (Resource){.type = type, .name = name, .message = WSTR_NULL};
+	refuse_kind(&op->resources[i]);
 }
 
 static void
@@ -176,14 +197,14 @@ incremental_alter_configs_handle(ApiCall *call)
 	MetaText json = {0};
 	int n = 0;
 
+	for (int32_t i = 0; i < op->n; i++)
+		set_resource(op, i, request->resources[i].resource_type, request->resources[i].resource_name);
+	refuse_twice(op);
 	meta_text_puts(&json, "[");
 	for (int32_t i = 0; i < op->n; i++)
 	{
 		const IncrementalAlterConfigsRequestResources *in = &request->resources[i];
 
-		op->resources[i] =
-			(Resource){.type = in->resource_type, .name = in->resource_name, .message = WSTR_NULL};
-		refuse_kind(&op->resources[i]);
 		if (op->resources[i].error != KERR_NONE)
 			continue;
 		begin_resource(&json, &op->resources[i], n++);
@@ -208,14 +229,14 @@ alter_configs_handle(ApiCall *call)
 	MetaText json = {0};
 	int n = 0;
 
+	for (int32_t i = 0; i < op->n; i++)
+		set_resource(op, i, request->resources[i].resource_type, request->resources[i].resource_name);
+	refuse_twice(op);
 	meta_text_puts(&json, "[");
 	for (int32_t i = 0; i < op->n; i++)
 	{
 		const AlterConfigsRequestResources *in = &request->resources[i];
 
-		op->resources[i] =
-			(Resource){.type = in->resource_type, .name = in->resource_name, .message = WSTR_NULL};
-		refuse_kind(&op->resources[i]);
 		if (op->resources[i].error != KERR_NONE)
 			continue;
 		begin_resource(&json, &op->resources[i], n++);

@@ -8,14 +8,46 @@ all_grown(AdminOp *op)
 	const CreatePartitionsResponse *response = op->response;
 
 	for (int32_t i = 0; i < response->n_results; i++)
-	{
-		PartitionTopic *topic = partitions_topic(op->call->broker->partitions, request->topics[i].name);
+		for (int32_t j = 0; response->results[i].error_code == KERR_NONE && j < request->n_topics; j++)
+		{
+			PartitionTopic *topic = partitions_topic(op->call->broker->partitions, request->topics[j].name);
 
-		if (response->results[i].error_code == KERR_NONE && topic != NULL &&
-			topic->n_partitions < request->topics[i].count)
-			return false;
-	}
+			if (wstr_eq(request->topics[j].name, response->results[i].name) && topic != NULL &&
+				topic->n_partitions < request->topics[j].count)
+				return false;
+		}
 	return true;
+}
+
+/* Of a topic that is named more than once: the places before and behind `i` where it stands too. */
+static void
+count_others(const CreatePartitionsRequest *request, int32_t i, int32_t *before, int32_t *behind)
+{
+	*before = *behind = 0;
+	for (int32_t j = 0; j < request->n_topics; j++)
+		if (j != i && wstr_eq(request->topics[i].name, request->topics[j].name))
+			++*(j < i ? before : behind);
+}
+
+/* What needs no look at the tables; SQL takes an empty assignment for none. */
+static void
+refuse_malformed(ApiCall *call, const CreatePartitionsRequestTopics *topic, bool is_twice,
+				 CreatePartitionsResponseResults *out)
+{
+	const PartitionTopic *known = partitions_topic(call->broker->partitions, topic->name);
+
+	if (is_twice)
+	{
+		out->error_code = KERR_INVALID_REQUEST;
+		out->error_message = WSTR_LIT("Duplicate topic name.");
+	}
+	else if (topic->n_assignments == 0 && known != NULL && topic->count > known->n_partitions)
+	{
+		out->error_code = KERR_INVALID_REPLICA_ASSIGNMENT;
+		out->error_message =
+			api_printf(call, "Increasing the number of partitions by %d but 0 assignments provided.",
+					   topic->count - known->n_partitions);
+	}
 }
 
 static void
@@ -89,18 +121,20 @@ create_partitions_handle(ApiCall *call)
 	op->settled = all_grown;
 	op->finish = finish;
 	response->results = API_NEW(call, CreatePartitionsResponseResults, request->n_topics);
-	response->n_results = request->n_topics > 0 ? request->n_topics : 0;
+	response->n_results = 0;
 	meta_text_puts(&json, "[");
-	for (int32_t i = 0; i < response->n_results; i++)
+	for (int32_t i = 0; i < request->n_topics; i++)
 	{
-		response->results[i].name = request->topics[i].name;
-		for (int32_t j = 0; j < request->n_topics; j++)
-			if (j != i && wstr_eq(request->topics[i].name, request->topics[j].name))
-			{
-				response->results[i].error_code = KERR_INVALID_REQUEST;
-				response->results[i].error_message = WSTR_LIT("Duplicate topic name.");
-			}
-		if (response->results[i].error_code != KERR_NONE)
+		CreatePartitionsResponseResults *out = &response->results[response->n_results];
+		int32_t before, behind;
+
+		count_others(request, i, &before, &behind);
+		if (before > 0)
+			continue; /* answered at its first place */
+		response->n_results++;
+		out->name = request->topics[i].name;
+		refuse_malformed(call, &request->topics[i], behind > 0, out);
+		if (out->error_code != KERR_NONE)
 			continue;
 		if (n++ > 0)
 			meta_text_puts(&json, ",");

@@ -5,13 +5,64 @@
 #include "brokerd/api/admin.h"
 #include "brokerd/api/config_entries.h"
 
-static bool
-is_duplicate(const CreateTopicsRequest *request, int32_t i)
+/* Of a topic that is named more than once: the places before and behind `i` where it stands too. */
+static void
+count_others(const CreateTopicsRequest *request, int32_t i, int32_t *before, int32_t *behind)
 {
+	*before = *behind = 0;
 	for (int32_t j = 0; j < request->n_topics; j++)
 		if (j != i && wstr_eq(request->topics[i].name, request->topics[j].name))
-			return true;
-	return false;
+			++*(j < i ? before : behind);
+}
+
+/* What the JSON for the extension cannot carry: a key twice, an absent value, a count beside an assignment. */
+static int16_t
+find_fault(const CreateTopicsRequestTopics *topic, WStr *message)
+{
+	for (int32_t i = 0; i < topic->n_assignments; i++)
+		for (int32_t j = 0; j < i; j++)
+			if (topic->assignments[i].partition_index == topic->assignments[j].partition_index)
+			{
+				*message = WSTR_LIT("A partition is assigned twice.");
+				return KERR_INVALID_REPLICA_ASSIGNMENT;
+			}
+	if (topic->n_assignments > 0 && (topic->num_partitions != -1 || topic->replication_factor != -1))
+	{
+		*message =
+			WSTR_LIT("With an assignment, the number of partitions and the replication factor must be -1.");
+		return KERR_INVALID_REQUEST;
+	}
+	for (int32_t i = 0; i < topic->n_configs; i++)
+		if (topic->configs[i].value.len < 0)
+		{
+			*message = WSTR_LIT("A config has no value.");
+			return KERR_INVALID_CONFIG;
+		}
+	return KERR_NONE;
+}
+
+/* Names come first: who asks for a topic that is there already learns just that. */
+static void
+refuse_malformed(ApiCall *call, const CreateTopicsRequestTopics *topic, bool is_twice,
+				 CreateTopicsResponseTopics *out)
+{
+	if (is_twice)
+	{
+		out->error_code = KERR_INVALID_REQUEST;
+		out->error_message = WSTR_LIT("Duplicate topic name.");
+	}
+	else if (topic_name_fault(topic->name) == NULL &&
+			 partitions_topic(call->broker->partitions, topic->name) == NULL)
+		out->error_code = find_fault(topic, &out->error_message);
+}
+
+static const CreateTopicsRequestTopics *
+find_asked(const CreateTopicsRequest *request, WStr name)
+{
+	for (int32_t i = 0; i < request->n_topics; i++)
+		if (wstr_eq(request->topics[i].name, name))
+			return &request->topics[i];
+	return NULL;
 }
 
 static void
@@ -100,7 +151,7 @@ finish(AdminOp *op)
 
 	for (int32_t i = 0; i < response->n_topics; i++)
 		if (response->topics[i].error_code == KERR_NONE && op->call->version >= 5)
-			fill_configs(op->call, &request->topics[i], &response->topics[i]);
+			fill_configs(op->call, find_asked(request, response->topics[i].name), &response->topics[i]);
 	api_reply(op->call, response);
 }
 
@@ -157,22 +208,24 @@ create_topics_handle(ApiCall *call)
 	op->settled = all_there;
 	op->finish = finish;
 	response->topics = API_NEW(call, CreateTopicsResponseTopics, request->n_topics);
-	response->n_topics = request->n_topics > 0 ? request->n_topics : 0;
+	response->n_topics = 0;
 	meta_text_puts(&json, "[");
-	for (int32_t i = 0; i < response->n_topics; i++)
+	for (int32_t i = 0; i < request->n_topics; i++)
 	{
-		CreateTopicsResponseTopics *out = &response->topics[i];
+		CreateTopicsResponseTopics *out = &response->topics[response->n_topics];
+		int32_t before, behind;
 
+		count_others(request, i, &before, &behind);
+		if (before > 0)
+			continue; /* answered at its first place */
+		response->n_topics++;
 		out->name = request->topics[i].name;
 		out->num_partitions = -1;
 		out->replication_factor = -1;
-		out->n_configs = -1;
-		if (is_duplicate(request, i))
-		{
-			out->error_code = KERR_INVALID_REQUEST;
-			out->error_message = WSTR_LIT("Duplicate topic name.");
+		out->n_configs = 0;
+		refuse_malformed(call, &request->topics[i], behind > 0, out);
+		if (out->error_code != KERR_NONE)
 			continue;
-		}
 		if (n++ > 0)
 			meta_text_puts(&json, ",");
 		write_topic(&json, &request->topics[i]);

@@ -79,9 +79,25 @@ list_asked(ApiCall *call, DeleteTopicsResponse *response)
 	return response->n_responses;
 }
 
-/* Each topic once: by name and id both, or twice, is the client's error and deletes nothing. */
+/* Do both mean one topic: by name, by id, or the one by name and the other by its id? */
+static bool
+is_same_topic(const ApiCall *call, const DeleteTopicsResponseResponses *a,
+			  const DeleteTopicsResponseResponses *b)
+{
+	const PartitionTopic *topic;
+
+	if (a->name.len >= 0 && b->name.len >= 0)
+		return wstr_eq(a->name, b->name);
+	if (a->name.len < 0 && b->name.len < 0)
+		return wuuid_eq(&a->topic_id, &b->topic_id);
+	topic = partitions_topic(call->broker->partitions, a->name.len >= 0 ? a->name : b->name);
+	return topic != NULL && wuuid_eq(&topic->id, a->name.len >= 0 ? &b->topic_id : &a->topic_id);
+}
+
+/* Each topic once: by name and id both, or twice, is the client's error and deletes nothing.  It is answered
+ * at its first place. */
 static void
-refuse_malformed(DeleteTopicsResponse *response, int32_t i)
+refuse_malformed(const ApiCall *call, DeleteTopicsResponse *response, int32_t i)
 {
 	DeleteTopicsResponseResponses *out = &response->responses[i];
 	bool has_id = !wuuid_is_zero(&out->topic_id);
@@ -98,14 +114,22 @@ refuse_malformed(DeleteTopicsResponse *response, int32_t i)
 		out->error_message = WSTR_LIT("Neither topic name nor id were specified.");
 		return;
 	}
-	for (int32_t j = 0; j < response->n_responses; j++)
-		if (j != i && (has_id ? wuuid_eq(&response->responses[j].topic_id, &out->topic_id)
-							  : wstr_eq(response->responses[j].name, out->name)))
-		{
-			out->error_code = KERR_INVALID_REQUEST;
-			out->error_message = has_id ? WSTR_LIT("Duplicate topic id.") : WSTR_LIT("Duplicate topic name.");
-			return;
-		}
+	for (int32_t j = i + 1; j < response->n_responses; j++)
+	{
+		DeleteTopicsResponseResponses *other = &response->responses[j];
+
+		if (!is_same_topic(call, out, other))
+			continue;
+		out->error_code = KERR_INVALID_REQUEST;
+		out->error_message = WSTR_LIT("The topic is named more than once.");
+		if (out->name.len < 0)
+			out->name = other->name;
+		if (!has_id)
+			out->topic_id = other->topic_id;
+		response->n_responses--;
+		memmove(other, other + 1, sizeof(*other) * (size_t) (response->n_responses - j));
+		j--;
+	}
 }
 
 void
@@ -124,14 +148,14 @@ delete_topics_handle(ApiCall *call)
 	op->response = response;
 	op->settled = all_gone;
 	op->finish = finish;
-	for (int32_t i = 0; i < n; i++)
+	for (int32_t i = 0; i < response->n_responses; i++)
 	{
 		DeleteTopicsResponseResponses *out = &response->responses[i];
 
 		if (!call->broker->config->delete_topic_enable)
 			out->error_code = KERR_TOPIC_DELETION_DISABLED;
 		else
-			refuse_malformed(response, i);
+			refuse_malformed(call, response, i);
 		if (out->error_code != KERR_NONE)
 			continue;
 		names[asked] =

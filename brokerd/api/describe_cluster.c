@@ -23,7 +23,6 @@ describe_cluster_handle(ApiCall *call)
 		response.error_code =
 			request->endpoint_type == 2 ? KERR_MISMATCHED_ENDPOINT_TYPE : KERR_UNSUPPORTED_ENDPOINT_TYPE;
 		response.error_message = wstr("this listener is for brokers (endpoint type 1)");
-		response.endpoint_type = request->endpoint_type;
 		response.cluster_id = WSTR_LIT("");
 		api_reply(call, &response);
 		return;

@@ -69,6 +69,38 @@ fill_partition(ApiCall *call, const MetaPartition *p, int32_t index,
 	out->offline_replicas = metadata_offline_replicas(call, p, &out->n_offline_replicas);
 }
 
+/* A cursor is the end of a page of this very list of topics. */
+static bool
+cursor_fits(const DescribeTopicPartitionsRequest *request)
+{
+	const DescribeTopicPartitionsRequestCursor *cursor = request->cursor;
+
+	if (cursor == NULL)
+		return true;
+	for (int32_t i = 0; i < request->n_topics; i++)
+		if (wstr_eq(request->topics[i].name, cursor->topic_name))
+			return cursor->partition_index >= 0;
+	return request->n_topics <= 0 && cursor->partition_index >= 0;
+}
+
+static void
+refuse(ApiCall *call, const WStr *names, int n_names)
+{
+	DescribeTopicPartitionsResponse response;
+
+	WIRE_INIT(DescribeTopicPartitionsResponse, &response);
+	response.topics = API_NEW(call, DescribeTopicPartitionsResponseTopics, n_names);
+	response.n_topics = n_names;
+	for (int i = 0; i < n_names; i++)
+	{
+		response.topics[i].name = names[i];
+		response.topics[i].error_code = KERR_INVALID_REQUEST;
+		response.topics[i].topic_authorized_operations = OPERATIONS_NOT_ASKED;
+		response.topics[i].n_partitions = 0;
+	}
+	api_reply(call, &response);
+}
+
 void
 describe_topic_partitions_handle(ApiCall *call)
 {
@@ -79,6 +111,14 @@ describe_topic_partitions_handle(ApiCall *call)
 	int n_names;
 	WStr *names = list_names(call, &n_names);
 
+	if (!cursor_fits(request))
+	{
+		refuse(call, names, n_names);
+		return;
+	}
+	/* A page without a partition would make the client ask for it for ever. */
+	if (room < 1)
+		room = 1;
 	WIRE_INIT(DescribeTopicPartitionsResponse, &response);
 	response.topics = API_NEW(call, DescribeTopicPartitionsResponseTopics, n_names);
 	response.n_topics = 0;
@@ -100,7 +140,7 @@ describe_topic_partitions_handle(ApiCall *call)
 		}
 		out = &response.topics[response.n_topics++];
 		out->name = names[i];
-		out->topic_authorized_operations = topic != NULL ? TOPIC_OPERATIONS : OPERATIONS_NOT_ASKED;
+		out->topic_authorized_operations = names[i].len > 0 ? TOPIC_OPERATIONS : OPERATIONS_NOT_ASKED;
 		out->n_partitions = 0;
 		if (topic == NULL)
 		{

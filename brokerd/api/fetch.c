@@ -101,6 +101,21 @@ on_cold_read(void *ctx, int16_t error, LogSlice *slice)
 	look_on(op);
 }
 
+/* Who fetches as a replica must be one: it reads past the high watermark, and its offsets count. */
+static bool
+may_fetch(const FetchOp *op, const Partition *p)
+{
+	const FetchRequest *request = op->request;
+	int32_t replica = op->call->version >= 15 ? request->replica_state.replica_id : request->replica_id;
+	const MetaTopic *topic;
+
+	if (replica < 0)
+		return true;
+	topic = meta_image_topic(meta_image(op->call->broker->meta), p->topic->name, p->topic->name_len);
+	return topic != NULL && p->index < topic->n_partitions &&
+		   meta_partition_has_replica(meta_topic_partition(topic, p->index), replica);
+}
+
 /* False: a cold reader is under way and look_on() goes on later. */
 static bool
 look_at(FetchPart *part)
@@ -120,6 +135,8 @@ look_at(FetchPart *part)
 	if (p != NULL)
 	{
 		error = partition_check_leader(p, want->current_leader_epoch);
+		if (error == KERR_NONE && !may_fetch(op, p))
+			error = KERR_NOT_LEADER_OR_FOLLOWER;
 		if (error == KERR_NOT_LEADER_OR_FOLLOWER || error == KERR_FENCED_LEADER_EPOCH)
 		{
 			part->leader = p->leader;
@@ -152,8 +169,8 @@ look_at(FetchPart *part)
 	read.offset = want->fetch_offset;
 	read.limit_offset = op->request->isolation_level == 1 ? part->last_stable_offset : part->high_watermark;
 	read.max_bytes = want->partition_max_bytes;
-	if (op->bytes >= most)
-		return true;
+	if (op->bytes > 0 && op->bytes >= most)
+		return true; /* but the first batch comes past any limit, or a client might never get on */
 	if (read.max_bytes > most - op->bytes)
 		read.max_bytes = (int32_t) (most - op->bytes);
 	read.at_least_one = op->bytes == 0;

@@ -29,7 +29,8 @@ init_producer_id_handle(ApiCall *call)
 {
 	const InitProducerIdRequest *request = call->body;
 
-	if (request->transactional_id.len == 0)
+	/* v3: a producer that asks to go on says both its id and its epoch. */
+	if (request->transactional_id.len == 0 || (request->producer_id < 0) != (request->producer_epoch < 0))
 		on_producer_id(call, KERR_INVALID_REQUEST, -1);
 	else if (request->transactional_id.len > 0)
 		on_producer_id(call, KERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1);

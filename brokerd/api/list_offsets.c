@@ -12,8 +12,7 @@ enum
 	TIME_EARLIEST = -2,
 	TIME_MAX_TIMESTAMP = -3,
 	TIME_EARLIEST_LOCAL = -4,
-	TIME_LATEST_TIERED = -5,
-	TIME_EARLIEST_PENDING_UPLOAD = -6
+	TIME_LATEST_TIERED = -5
 };
 
 typedef struct ListOffsetsOp
@@ -68,6 +67,23 @@ check_high_watermark(const ApiCall *call, const Partition *p)
 	return call->version >= 5 ? KERR_OFFSET_NOT_AVAILABLE : KERR_LEADER_NOT_AVAILABLE;
 }
 
+/* The special times came one by one; a client of an older version cannot mean them. */
+static bool
+knows_time(int16_t version, int64_t timestamp)
+{
+	switch (timestamp)
+	{
+		case TIME_MAX_TIMESTAMP:
+			return version >= 7;
+		case TIME_EARLIEST_LOCAL:
+			return version >= 8;
+		case TIME_LATEST_TIERED:
+			return version >= 9;
+		default:
+			return timestamp >= TIME_EARLIEST;
+	}
+}
+
 static void
 list_part(ListOffsetsOp *op, PartitionTopic *topic, const ListOffsetsRequestTopicsPartitions *in,
 		  ListOffsetsResponseTopicsPartitions *out)
@@ -90,6 +106,11 @@ list_part(ListOffsetsOp *op, PartitionTopic *topic, const ListOffsetsRequestTopi
 	out->error_code = partition_check_leader(p, in->current_leader_epoch);
 	if (out->error_code != KERR_NONE)
 		return;
+	if (!knows_time(call->version, in->timestamp))
+	{
+		out->error_code = KERR_UNSUPPORTED_VERSION;
+		return;
+	}
 	end = committed ? partition_last_stable_offset(p) : partition_high_watermark(p);
 	switch (in->timestamp)
 	{
@@ -108,15 +129,9 @@ list_part(ListOffsetsOp *op, PartitionTopic *topic, const ListOffsetsRequestTopi
 			return;
 		}
 		case TIME_LATEST_TIERED:
-		case TIME_EARLIEST_PENDING_UPLOAD:
 			return; /* nothing is tiered: -1 */
 		default:
 			break;
-	}
-	if (in->timestamp < 0 && in->timestamp != TIME_MAX_TIMESTAMP)
-	{
-		out->error_code = KERR_UNSUPPORTED_VERSION;
-		return;
 	}
 	part = api_alloc(call, sizeof(*part));
 	part->op = op;
