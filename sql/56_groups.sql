@@ -83,7 +83,7 @@ $$;
 -- The groups of these slots, one row a member (or one with a NULL member), in pages of whole groups.
 CREATE FUNCTION broker_internal.load_groups_1(broker_id int, broker_epoch bigint, slots int[], after_group text, max_groups int)
 RETURNS TABLE (group_id text, generation int, protocol_type text, assignor text, leader text, member_id text, instance_id text, client_id text,
-	client_host text, session_timeout_ms int, rebalance_timeout_ms int, protocols bytea, assignment bytea, age_ms bigint)
+	client_host text, session_timeout_ms int, rebalance_timeout_ms int, protocols bytea, assignment bytea, age_ms bigint, fenced bool)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
@@ -91,7 +91,7 @@ BEGIN
 	RETURN QUERY
 		SELECT g.group_id, g.generation, g.protocol_type, g.assignor, g.leader, m.member_id, m.instance_id, m.client_id, m.client_host,
 			m.session_timeout_ms, m.rebalance_timeout_ms, m.protocols, m.assignment,
-			(extract(epoch FROM clock_timestamp() - m.joined_at) * 1000)::bigint
+			(extract(epoch FROM clock_timestamp() - m.joined_at) * 1000)::bigint, g.fenced
 		FROM (SELECT * FROM groups g WHERE g.slot = ANY (load_groups_1.slots) AND g.group_id > coalesce(after_group, '')
 				ORDER BY g.group_id LIMIT max_groups) g
 			LEFT JOIN group_members m ON m.group_id = g.group_id

@@ -110,6 +110,7 @@ load_group(Groups *groups, const MetaResult *r, int first, int rows)
 		.protocol_type = text_at(r, first, 2),
 		.protocol_name = text_at(r, first, 3),
 		.leader = text_at(r, first, 4),
+		.fenced = meta_result_bool(r, first, 14),
 	};
 	int end = first;
 	GroupMemberRow *members;

@@ -291,6 +291,7 @@ group_load(GroupSet *set, int64_t now, const GroupRow *row)
 		member_keep_alive(m, now);
 	}
 	g->state = g->members.count > 0 ? GROUP_STABLE : GROUP_EMPTY;
+	g->generation_fresh = row->fenced && g->members.count > 0;
 	g->settled_members = g->members.count;
 	return true;
 }
@@ -309,6 +310,8 @@ group_slot_ready(GroupSet *set, int64_t now, int32_t slot)
 			member_keep_alive(m, now);
 		if (g->members.count > set->config.max_size)
 			rebalance_prepare(g, now, &(Why){"group is above group.max.size", WSTR_NULL, NULL});
+		else if (g->generation_fresh)
+			fence_to(g, now, g->generation, WSTR_NULL);
 	}
 }
 
@@ -378,10 +381,8 @@ on_session_deadline(Member *m, int64_t now)
 		return;
 	snprintf(what, sizeof(what), "member left: session timed out after %d s", m->session_timeout_ms / 1000);
 	rebalance_note_cause(g, now, &why);
-	if (m->join_request != 0)
-		answer_join_error(g->set, member_take_join(m), g->id, WSTR_LIT(""), KERR_UNKNOWN_MEMBER_ID);
 	why.who = NULL;
-	member_remove(m);
+	member_dismiss(m);
 	rebalance_after_removal(g, now, &why);
 }
 

@@ -104,6 +104,7 @@ typedef struct GroupRow
 {
 	WStr group_id;
 	int32_t generation;
+	bool fenced;        /* loaded: an administrator gave `generation`, the members are of the one before */
 	WStr protocol_type; /* null: a simple group, nobody ever joined */
 	WStr protocol_name;
 	WStr leader;

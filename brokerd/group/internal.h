@@ -206,6 +206,8 @@ Member *member_load(Group *g, const GroupMemberRow *row);
 void member_update(Member *m, const GroupJoin *in); /* protocols and timeouts */
 void member_replace_id(Member *m, WStr id, const GroupJoin *in);
 void member_remove(Member *m); /* pending or not; answers nobody */
+/* Likewise, and who is parked gets UNKNOWN_MEMBER_ID, so that the client joins anew if it is still there. */
+void member_dismiss(Member *m);
 void member_set_assignment(Member *m, WBytes assignment);
 void member_park_join(GroupSet *set, Member *m, const GroupJoin *in);
 uint64_t member_take_join(Member *m); /* the parked request, 0 if none; it is not parked any more */

@@ -199,7 +199,7 @@ join_again(Group *g, int64_t now, const GroupJoin *in)
 		m->untold = false;
 		if (m->instance_id.len < 0)
 		{
-			member_remove(m);
+			member_dismiss(m);
 			rebalance_maybe_complete(g, now);
 		}
 	}

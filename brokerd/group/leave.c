@@ -8,12 +8,7 @@ remove_leaver(Group *g, int64_t now, Member *m, const char *what, WStr detail)
 {
 	if (!m->pending)
 		rebalance_note_cause(g, now, &(Why){what, detail, m});
-	if (m->join_request != 0)
-		answer_join_error(g->set, member_take_join(m), g->id, WSTR_LIT(""), KERR_UNKNOWN_MEMBER_ID);
-	if (m->sync_request != 0)
-		answer_sync_error(g->set, m->sync_request, g->id, KERR_UNKNOWN_MEMBER_ID);
-	m->sync_request = 0;
-	member_remove(m);
+	member_dismiss(m);
 }
 
 /* Whom a leaver means: by instance id alone (an administrator's tool), a pending id, or id and instance id. */

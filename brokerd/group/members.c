@@ -393,6 +393,18 @@ member_remove(Member *m)
 	free(m);
 }
 
+void
+member_dismiss(Member *m)
+{
+	Group *g = m->group;
+
+	if (m->join_request != 0)
+		answer_join_error(g->set, member_take_join(m), g->id, WSTR_LIT(""), KERR_UNKNOWN_MEMBER_ID);
+	if (m->sync_request != 0)
+		answer_sync_error(g->set, m->sync_request, g->id, KERR_UNKNOWN_MEMBER_ID);
+	member_remove(m);
+}
+
 /* ---- states of a member ---- */
 
 /*

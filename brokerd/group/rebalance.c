@@ -328,7 +328,7 @@ rebalance_on_sync_deadline(Group *g, int64_t now)
 		if (!m->pending_sync)
 			continue;
 		rebalance_note_cause(g, now, &(Why){"member left: did not sync in time", WSTR_NULL, m});
-		member_remove(m);
+		member_dismiss(m);
 	}
 	rebalance_prepare(g, now, &(Why){"member left: did not sync in time", WSTR_NULL, NULL});
 }

@@ -83,6 +83,33 @@ replaced_when_stable(void)
 	sim_free(&s);
 }
 
+/* Its old process never synced, so the sync phase puts it out while the new one waits for its save. */
+static void
+put_out_while_replaced(void)
+{
+	Sim s;
+
+	sim_init(&s);
+	sim_join(&s, .request = 1);
+	sim_join(&s, .request = 2, .instance = "i", .version = 5);
+	sim_wait(&s, 0);
+	s.auto_save = true;
+	sim_sync(&s, .request = 3, .member = "m1", .generation = 1, .assign = "m1=a");
+	s.auto_save = false;
+	for (int i = 0; i < 5; i++)
+	{
+		sim_wait(&s, 5000);
+		sim_beat(&s, "m1", NULL, 1);
+		sim_beat(&s, "m2", "i", 1);
+	}
+	(void) sim_trace(&s);
+	sim_join(&s, .request = 9, .instance = "i", .version = 5);
+	sim_wait(&s, 5000);
+	is_str(sim_trace(&s), "save:g1<1:m1=a,m3= J9:25: [PreparingRebalance]",
+		   "a parked JoinGroup of a member that is put out");
+	sim_free(&s);
+}
+
 static void
 replaced_in_other_states(void)
 {
@@ -278,6 +305,7 @@ int
 main(void)
 {
 	replaced_when_stable();
+	put_out_while_replaced();
 	replaced_in_other_states();
 	leaving();
 	protocols();
