@@ -10,7 +10,9 @@ import java.io.OutputStream;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.List;
 import org.apache.kafka.common.utils.Exit;
 
 /**
@@ -86,9 +88,11 @@ public final class Judge {
         throw new Exited(status);
     }
 
-    /** The exit status that a process of its own would have had. */
+    /** The exit status that a process of its own would have had; what it wanted done at its end is done. */
     private static int runCaught(String name, String[] args) {
+        List<Runnable> hooks = new ArrayList<>();
         exitStatus = RUNNING;
+        Exit.setShutdownHookAdder((hook, runnable) -> hooks.add(runnable));
         Exit.setExitProcedure((status, message) -> exit(status));
         Exit.setHaltProcedure((status, message) -> exit(status));
         try {
@@ -99,6 +103,8 @@ public final class Judge {
             e.printStackTrace();
             exitStatus = exitStatus == RUNNING ? 1 : exitStatus;
         }
+        hooks.forEach(Runnable::run);
+        Exit.resetShutdownHookAdder();
         Exit.resetExitProcedure();
         Exit.resetHaltProcedure();
         return exitStatus == RUNNING ? 0 : exitStatus;
