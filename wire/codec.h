@@ -185,7 +185,7 @@ typedef enum WireType
 
 #define WF_ARRAY 1 /* a pointer at `offset`, an int32_t count at `n_offset` */
 #define WF_PTR   2 /* a nullable struct: a pointer */
-#define WF_RIGID 4 /* never in compact form (the header's client id) */
+#define WF_RIGID 4 /* the header's client id: never in compact form, any bytes */
 
 struct WireField
 {

@@ -140,7 +140,8 @@ decode_value(const WireField *f, int16_t version, bool compact, bool nullable, W
 		case WT_STRING:
 			if (!read_slice(r, f, compact, nullable, &p, &len))
 				return false;
-			if (len > 0 && !utf8_valid(p, (size_t) len))
+			/* A client id is only a label, and old clients write it in Latin-1: taken as it is. */
+			if (len > 0 && (f->flags & WF_RIGID) == 0 && !utf8_valid(p, (size_t) len))
 				return fail(r, "a string is not UTF-8");
 			*(WStr *) out = (WStr){(const char *) p, len};
 			return true;

@@ -8,6 +8,7 @@
 #include "brokerd/api/handlers.h"
 #include "brokerd/base/clock.h"
 #include "brokerd/base/logging.h"
+#include "wire/utf8.h"
 
 static const ApiEntry api_table[] = {
 #define API_HANDLER(key, handler) {key, handler},
@@ -57,6 +58,24 @@ on_cancel(Request *req)
 		call->cancelled(call);
 }
 
+/* A client id is shown to people and kept in PostgreSQL: bytes that no UTF-8 text can hold become '?'. */
+static WStr
+printable_client_id(Arena *arena, WStr id)
+{
+	char *copy;
+
+	if (id.len <= 0 ||
+		(utf8_valid((const uint8_t *) id.s, (size_t) id.len) && memchr(id.s, 0, (size_t) id.len) == NULL))
+		return id;
+	copy = arena_copy(arena, id.s, (size_t) id.len);
+	if (copy == NULL)
+		return WSTR_NULL;
+	for (int32_t i = 0; i < id.len; i++)
+		if ((signed char) copy[i] <= 0)
+			copy[i] = '?';
+	return (WStr){copy, id.len};
+}
+
 void
 api_request(void *ctx, Request *req)
 {
@@ -84,7 +103,7 @@ api_request(void *ctx, Request *req)
 	call->api = header.api;
 	call->version = header.version;
 	call->correlation_id = header.correlation_id;
-	call->client_id = header.client_id;
+	call->client_id = printable_client_id(&req->arena, header.client_id);
 	call->arena = &req->arena;
 	req->op = call;
 	req->on_cancel = on_cancel;
