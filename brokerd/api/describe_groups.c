@@ -65,6 +65,7 @@ describe(ApiCall *call, WStr group_id, bool operations, DescribeGroupsResponseGr
 	if (d.state == GROUP_DEAD && call->version >= 6)
 	{
 		out->error_code = KERR_GROUP_ID_NOT_FOUND;
+		out->authorized_operations = OPERATIONS_NOT_ASKED;
 		out->error_message = api_printf(call, "Group %.*s not found.", group_id.len, group_id.s);
 	}
 	out->group_state = wstr(group_state_name(d.state));

@@ -108,7 +108,8 @@ answer_sync(ApiCall *call, int16_t error, const GroupSyncAnswer *a)
 	api_reply(call, &response);
 }
 
-/* Below v3 there is one leaver, and its error is that of the whole. */
+/* Below v3 there is one leaver, and its error is that of the whole; from v3 nobody is known in a group that is
+ * not there, which each leaver is told. */
 static void
 answer_leave(ApiCall *call, int16_t error)
 {
@@ -116,6 +117,8 @@ answer_leave(ApiCall *call, int16_t error)
 	LeaveGroupResponse response;
 
 	WIRE_INIT(LeaveGroupResponse, &response);
+	if (call->version >= 3 && error == KERR_UNKNOWN_MEMBER_ID)
+		error = KERR_NONE;
 	response.error_code = error;
 	if (call->version < 3 && error == KERR_NONE && leave->count == 1)
 		response.error_code = leave->leavers[0].error;
