@@ -66,8 +66,7 @@ broken(int n, int racks, int partitions, int factor)
 	}
 	if (high - low > 1)
 		return "uneven leaders";
-	if ((racks == 0 || n % racks == 0) && partitions % n == 0 &&
-		rep_high - rep_low > 2 * factor)
+	if ((racks == 0 || n % racks == 0) && partitions % n == 0 && rep_high - rep_low > 2 * factor)
 		return "uneven replicas";
 	return NULL;
 }
