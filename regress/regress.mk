@@ -21,6 +21,12 @@ endef
 .SECONDEXPANSION:
 $(foreach c,$(COMPONENTS),$(eval $(call unit_rules,$(c))))
 
+# A file system that fails on demand, to preload into a running brokerd (its head says how).
+$(BUILD)/faultfs.so: regress/unit/storage/faultfs.c
+	@mkdir -p $(@D)
+	@echo "  LINK  $@"
+	@$(CC) -D_GNU_SOURCE $(CFLAGS) -fPIC -shared -o $@ $< -ldl
+
 unit-programs: $(UNIT_BINS)
 unit-programs-asan:
 	@+$(MAKE) --no-print-directory BUILD='$(BUILD)/asan' SAN=address,undefined OPT='-O1 -g' unit-programs

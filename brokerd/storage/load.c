@@ -404,6 +404,20 @@ check_continues(Log *log, int i)
 	return true;
 }
 
+/* So that the next crash need not read the whole log for its producers. */
+static void
+write_snapshot(Log *log, int64_t offset)
+{
+	char name[64], path[STORAGE_PATH_MAX];
+	size_t len;
+	void *data = producer_snapshot_encode(log->producers, &len);
+
+	snprintf(name, sizeof(name), "%020" PRId64 ".snapshot", offset);
+	if (log_path(log, name, path, sizeof(path)) >= 0 && !file_replace(path, data, len, false))
+		log_msg(LOG_WARNING, "storage", "%s cannot be written: %s", path, strerror(errno));
+	free(data);
+}
+
 static bool
 load_segments(Log *log, const LoadPoints *p, int64_t producers_from, bool *recovered)
 {
@@ -427,6 +441,8 @@ load_segments(Log *log, const LoadPoints *p, int64_t producers_from, bool *recov
 			a.rebuild_index = true;
 		if (!a.rebuild_index && !last && s->end_offset <= producers_from)
 			continue;
+		if (a.check_crc && i > 0 && i >= log->nsegments - 2)
+			write_snapshot(log, s->base_offset);
 		if (!log_recover_segment(log, s, &a))
 			return false;
 		if (!last && a.check_crc && !check_continues(log, i))
@@ -488,6 +504,8 @@ log_load(Log *log, const LoadPoints *p, bool *recovered)
 	}
 	if (ok)
 		remove_stray_snapshots(log, &f);
+	if (ok && !p->clean)
+		log->snapshot_dirty = log->producers != NULL || log->nsegments > 1;
 	if (ok && log->producers != NULL)
 		log->producers_due_ms = clock_wall_ms() + log->m->opt.producer_expiration_ms;
 	free(f.segments);
