@@ -35,4 +35,8 @@ extension: $(EXT_COPIES) $(EXT_SQL) $(EXT_UPGRADES)
 install-extension: extension
 	@$(MAKE) -s -C $(EXT_BUILD) PG_CONFIG=$(PG_CONFIG) DESTDIR='$(DESTDIR)' install
 
-.PHONY: extension install-extension
+## docs-sql: writes the tables of docs/sql.md from the catalog
+docs-sql: extension
+	@UPDATE_DOCS=1 BUILD='$(BUILD)' regress/sql/run regress/sql/t/docs.py
+
+.PHONY: extension install-extension docs-sql
