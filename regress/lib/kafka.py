@@ -156,7 +156,7 @@ def free_port():
         return s.getsockname()[1]
 
 
-def _ask(port, key, api_version, body):
+def ask(port, key, api_version, body):
     """One request with header v1; returns the response without its correlation id."""
     with socket.create_connection(('127.0.0.1', port), timeout=5) as s:
         s.settimeout(5)
@@ -174,7 +174,7 @@ def _ask(port, key, api_version, body):
 def is_serving(port):
     """True once Metadata names a broker: from then on a client is served."""
     try:
-        return struct.unpack('>i', _ask(port, 3, 1, struct.pack('>i', 0))[:4])[0] > 0
+        return struct.unpack('>i', ask(port, 3, 1, struct.pack('>i', 0))[:4])[0] > 0
     except (OSError, struct.error):
         return False
 

@@ -6,7 +6,10 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'lib'))
 import aiokafka
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from driver import BOOTSTRAP, MAX_MESSAGE, canonical, read_records, serve
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from driver import BOOTSTRAP, MAX_MESSAGE, canonical, event, read_records, serve
 
 TP = aiokafka.TopicPartition
 
@@ -107,6 +110,28 @@ def offsets(c):
     return with_consumer(use)
 
 
+ASSIGNORS = {'range': RangePartitionAssignor, 'roundrobin': RoundRobinPartitionAssignor, 'sticky': StickyPartitionAssignor}
+
+
+def group(c, emit, ended):
+    class Listener(aiokafka.ConsumerRebalanceListener):
+        async def on_partitions_revoked(self, revoked):
+            emit(event('revoked', [tp.partition for tp in revoked]))
+
+        async def on_partitions_assigned(self, assigned):
+            emit(event('assigned', [tp.partition for tp in assigned]))
+
+    async def use(consumer):
+        consumer.subscribe([c['topic']], listener=Listener())
+        while not ended.is_set():
+            for tp, records in (await consumer.getmany(timeout_ms=100)).items():
+                emit(event('records', tp.partition, None, [m.offset for m in records]))
+
+    asyncio.run(_made(lambda: aiokafka.AIOKafkaConsumer(
+        bootstrap_servers=BOOTSTRAP, group_id=c['group'], auto_offset_reset='earliest', session_timeout_ms=c['session'],
+        heartbeat_interval_ms=500, auto_commit_interval_ms=200, partition_assignment_strategy=[ASSIGNORS[c['assignor']]]), use))
+
+
 if __name__ == '__main__':
     serve({'hello': hello, 'create': create, 'delete': delete, 'metadata': metadata, 'produce': produce, 'consume': consume,
-           'offsets': offsets})
+           'offsets': offsets, 'group': group})

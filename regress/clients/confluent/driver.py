@@ -5,7 +5,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'lib'))
 import confluent_kafka as ck
 from confluent_kafka.admin import AdminClient, NewTopic
-from driver import BOOTSTRAP, MAX_MESSAGE, canonical, read_records, serve
+from driver import BOOTSTRAP, MAX_MESSAGE, canonical, event, read_records, serve
 
 COMMON = {'bootstrap.servers': BOOTSTRAP, 'broker.address.family': 'v4', 'topic.metadata.refresh.sparse': True}
 
@@ -86,6 +86,21 @@ def offsets(c):
         consumer.close()
 
 
+def group(c, emit, ended):
+    consumer = ck.Consumer({**COMMON, 'group.id': c['group'], 'partition.assignment.strategy': c['assignor'], 'auto.offset.reset': 'earliest',
+                            'session.timeout.ms': c['session'], 'heartbeat.interval.ms': 500, 'auto.commit.interval.ms': 200})
+
+    def tell(kind):
+        return lambda _, partitions: emit(event(kind, [p.partition for p in partitions]))
+
+    consumer.subscribe([c['topic']], on_assign=tell('assigned'), on_revoke=tell('revoked'), on_lost=tell('revoked'))
+    while not ended.is_set():
+        for m in consumer.consume(100, 0.1):
+            if not m.error():
+                emit(event('records', m.partition(), None, [m.offset()]))
+    consumer.close()
+
+
 if __name__ == '__main__':
     serve({'hello': hello, 'create': create, 'delete': delete, 'metadata': metadata, 'produce': produce, 'consume': consume,
-           'offsets': offsets})
+           'offsets': offsets, 'group': group})

@@ -158,6 +158,6 @@ public final class Driver {
 
     public static void main(String[] args) throws Exception {
         Protocol.serve(Map.of("hello", Driver::hello, "create", Driver::create, "delete", Driver::delete, "metadata", Driver::metadata,
-            "produce", Driver::produce, "consume", Driver::consume, "offsets", Driver::offsets));
+            "produce", Driver::produce, "consume", Driver::consume, "offsets", Driver::offsets), Member::run);
     }
 }

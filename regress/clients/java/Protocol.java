@@ -1,16 +1,20 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.BufferedReader;
+import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.MessageDigest;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeader;
@@ -32,14 +36,57 @@ final class Protocol {
     private Protocol() {
     }
 
+    /** The group command has no answer: it prints what happens to a group's member, until the ended latch. */
+    interface GroupHandler {
+        void handle(JsonNode command, Emitter emitter, CountDownLatch ended) throws Exception;
+    }
+
+    /** Prints one event of a group's member: assigned, revoked or records. */
+    interface Emitter {
+        void emit(String kind, Object partitions, Integer generation, Object offsets);
+    }
+
+    private static void runMember(GroupHandler group, JsonNode command, BufferedReader in, PrintStream out) throws Exception {
+        CountDownLatch ended = new CountDownLatch(1);
+        Thread watcher = new Thread(() -> {
+            try {
+                while (in.readLine() != null)
+                    continue;
+            } catch (IOException e) {
+                // as an end
+            }
+            ended.countDown();
+        });
+        watcher.setDaemon(true);
+        watcher.start();
+        group.handle(command, (kind, partitions, generation, offsets) -> {
+            Map<String, Object> event = new HashMap<>();
+            event.put("e", kind);
+            event.put("p", partitions);
+            event.put("g", generation);
+            event.put("o", offsets);
+            event.put("t", System.currentTimeMillis() / 1000.0);
+            try {
+                out.println(JSON.writeValueAsString(event));
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
+            }
+        }, ended);
+        out.println("{\"e\": \"left\"}");
+    }
+
     /** Answers commands until standard input ends. */
-    static void serve(Map<String, Handler> handlers) throws Exception {
+    static void serve(Map<String, Handler> handlers, GroupHandler group) throws Exception {
         PrintStream out = System.out;
         System.setOut(System.err);
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             JsonNode command = JSON.readTree(line);
             Map<String, Object> answer;
+            if (command.get("op").asText().equals("group")) {
+                runMember(group, command, in, out);
+                return;
+            }
             try {
                 answer = handlers.get(command.get("op").asText()).handle(command);
             } catch (Exception e) {

@@ -191,5 +191,5 @@ func main() {
 	driver.Serve(map[string]func(driver.Command) (driver.Answer, error){
 		"hello": hello, "create": create, "delete": remove, "metadata": metadata, "produce": produce, "consume": consume,
 		"offsets": offsets,
-	})
+	}, nil)
 }

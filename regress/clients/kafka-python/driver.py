@@ -4,7 +4,9 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'lib'))
 import kafka
-from driver import BOOTSTRAP, MAX_MESSAGE, canonical, read_records, serve
+from driver import BOOTSTRAP, MAX_MESSAGE, canonical, event, read_records, serve
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.structs import TopicPartition
 
 
@@ -87,6 +89,28 @@ def offsets(c):
         client.close()
 
 
+ASSIGNORS = {'range': RangePartitionAssignor, 'roundrobin': RoundRobinPartitionAssignor}
+
+
+def group(c, emit, ended):
+    client = kafka.KafkaConsumer(bootstrap_servers=BOOTSTRAP, group_id=c['group'], auto_offset_reset='earliest',
+                                 partition_assignment_strategy=[ASSIGNORS[c['assignor']]], session_timeout_ms=c['session'],
+                                 heartbeat_interval_ms=500, auto_commit_interval_ms=200)
+
+    class Listener(kafka.ConsumerRebalanceListener):
+        def on_partitions_revoked(self, revoked):
+            emit(event('revoked', [tp.partition for tp in revoked]))
+
+        def on_partitions_assigned(self, assigned):
+            emit(event('assigned', [tp.partition for tp in assigned]))
+
+    client.subscribe([c['topic']], listener=Listener())
+    while not ended.is_set():
+        for tp, records in client.poll(100).items():
+            emit(event('records', tp.partition, None, [m.offset for m in records]))
+    client.close()
+
+
 if __name__ == '__main__':
     serve({'hello': hello, 'create': create, 'delete': delete, 'metadata': metadata, 'produce': produce, 'consume': consume,
-           'offsets': offsets})
+           'offsets': offsets, 'group': group})

@@ -4,7 +4,7 @@ const fs = require('node:fs')
 const { createRequire } = require('node:module')
 const path = require('node:path')
 const zlib = require('node:zlib')
-const { batches, bootstrap, canonical, readRecords, serve } = require('../lib/driver.js')
+const { batches, bootstrap, canonical, event, readRecords, serve } = require('../lib/driver.js')
 const from = createRequire(path.join(process.env.NODE_MODULES, '..', 'driver.js'))
 const { CompressionCodecs, CompressionTypes, Kafka, logLevel } = from('kafkajs')
 const lz4 = from('lz4-napi')
@@ -126,7 +126,29 @@ const handlers = {
       : await admin.fetchTopicOffsets(c.topic)
     const row = rows.find(r => r.partition === c.partition)
     return { offset: Number(c.at === 'earliest' ? row.low : c.at === 'latest' ? row.high : row.offset) }
-  })
+  }),
+
+  group: async (c, emit, ended) => {
+    const consumer = kafka.consumer({ groupId: c.group, sessionTimeout: c.session, heartbeatInterval: 500, rebalanceTimeout: 10000 })
+    consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => emit(event('assignment', payload.memberAssignment[c.topic] || [])))
+    consumer.on(consumer.events.REBALANCING, () => emit(event('assignment', [])))
+    await consumer.connect()
+    await consumer.subscribe({ topics: [c.topic], fromBeginning: true })
+    await consumer.run({
+      autoCommitInterval: 200,
+      eachBatch: async ({ batch, resolveOffset, commitOffsetsIfNecessary, isStale }) => {
+        for (const m of batch.messages) {
+          if (isStale()) return
+          emit(event('records', batch.partition, null, [Number(m.offset)]))
+          resolveOffset(m.offset)
+        }
+        await commitOffsetsIfNecessary()
+      }
+    })
+    await ended
+    await consumer.stop()
+    await consumer.disconnect()
+  }
 }
 
 serve(handlers)

@@ -6,11 +6,20 @@ const readline = require('node:readline')
 
 const bootstrap = process.env.BOOTSTRAP
 
-// Answers commands with handlers[op](command), an object or nothing, until standard input ends.
+// Answers commands with handlers[op](command), an object or nothing, until standard input ends.  The group command has no
+// answer: handlers.group(command, emit, ended) prints what happens to a group's member by emit, until the promise `ended`.
 async function serve (handlers) {
   for (const name of ['log', 'info', 'warn', 'debug']) console[name] = console.error
-  for await (const line of readline.createInterface({ input: process.stdin })) {
+  const lines = readline.createInterface({ input: process.stdin })
+  const ended = new Promise(resolve => process.stdin.once('end', resolve))
+  const emit = object => process.stdout.write(JSON.stringify(object) + '\n')
+  for await (const line of lines) {
     const command = JSON.parse(line)
+    if (command.op === 'group') {
+      await handlers.group(command, emit, ended)
+      emit({ e: 'left' })
+      break
+    }
     let answer
     try {
       const result = await handlers[command.op](command)
@@ -19,9 +28,14 @@ async function serve (handlers) {
       const causes = (e.errors || []).map(x => x.message)
       answer = { error: `${e.name}: ${[e.message, ...causes].join('; ')}` }
     }
-    process.stdout.write(JSON.stringify(answer) + '\n')
+    emit(answer)
   }
-  process.exit(0)
+  process.stdout.write('', () => process.exit(0))
+}
+
+// What a group's member prints: assigned, revoked, assignment (all that it has) or records.
+function event (kind, partitions, generation = null, offsets = null) {
+  return { e: kind, p: partitions, g: generation, o: offsets, t: Date.now() / 1000 }
 }
 
 const decode = text => (text === null ? null : Buffer.from(text, 'base64'))
@@ -68,4 +82,4 @@ function batches (messages) {
   return groups
 }
 
-module.exports = { batches, bootstrap, canonical, readRecords, serve }
+module.exports = { batches, bootstrap, canonical, event, readRecords, serve }

@@ -4,23 +4,42 @@ import hashlib
 import json
 import os
 import sys
+import threading
+import time
 
 BOOTSTRAP = os.environ['BOOTSTRAP']
 MAX_MESSAGE = 4 * 1024 * 1024
 
 
 def serve(handlers):
-    """Answers commands with HANDLERS[op](command), a dict or None, until standard input ends."""
+    """Answers commands with HANDLERS[op](command), a dict or None, until standard input ends.  The group command has no answer:
+    HANDLERS['group'](command, emit, ended) prints what happens to a group's member by emit, until the event `ended`.
+    """
     out = os.fdopen(os.dup(1), 'w')
     os.dup2(2, 1)       # what a library prints must not look like an answer
+
+    def emit(answer):
+        out.write(json.dumps(answer) + '\n')
+        out.flush()
+
     for line in sys.stdin:
         command = json.loads(line)
+        if command['op'] == 'group':
+            ended = threading.Event()
+            threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+            handlers['group'](command, emit, ended)
+            emit({'e': 'left'})
+            return
         try:
             answer = handlers[command['op']](command) or {}
         except Exception as e:      # whatever a client throws is the answer
             answer = {'error': f'{type(e).__name__}: {e}'}
-        out.write(json.dumps(answer) + '\n')
-        out.flush()
+        emit(answer)
+
+
+def event(kind, partitions, generation=None, offsets=None):
+    """What a group's member prints: assigned, revoked, assignment (all that it has) or records."""
+    return {'e': kind, 'p': partitions, 'g': generation, 'o': offsets, 't': time.time()}
 
 
 def _decode(text):

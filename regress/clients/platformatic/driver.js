@@ -3,7 +3,7 @@
 const fs = require('node:fs')
 const { createRequire } = require('node:module')
 const path = require('node:path')
-const { batches, bootstrap, canonical, readRecords, serve } = require('../lib/driver.js')
+const { batches, bootstrap, canonical, event, readRecords, serve } = require('../lib/driver.js')
 const from = createRequire(path.join(process.env.NODE_MODULES, '..', 'driver.js'))
 const { Admin, Consumer, Producer } = from('@platformatic/kafka')
 
@@ -107,7 +107,21 @@ const handlers = {
     const timestamp = c.at === 'earliest' ? -2n : c.at === 'latest' ? -1n : BigInt(c.at)
     const found = await consumer.listOffsets({ topics: [c.topic], partitions: { [c.topic]: [c.partition] }, timestamp })
     return { offset: Number(found.get(c.topic)[c.partition]) }
-  })
+  }),
+
+  group: async (c, emit, ended) => {
+    const consumer = new Consumer({
+      ...common, groupId: c.group, sessionTimeout: c.session, rebalanceTimeout: 10000, heartbeatInterval: 500
+    })
+    const mine = assignments => (assignments || []).filter(a => a.topic === c.topic).flatMap(a => a.partitions)
+    consumer.on('consumer:group:join', e => emit(event('assignment', mine(e.assignments), e.generationId)))
+    consumer.on('consumer:group:rebalance', () => emit(event('assignment', [])))
+    const stream = await consumer.consume({ topics: [c.topic], mode: 'committed', fallbackMode: 'earliest', autocommit: 200, maxWaitTime: 200 })
+    stream.on('data', m => emit(event('records', m.partition, null, [Number(m.offset)])))
+    await ended
+    await stream.close()
+    await consumer.close(true)
+  }
 }
 
 serve(handlers)

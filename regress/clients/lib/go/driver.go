@@ -5,14 +5,18 @@ package driver
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 )
 
 // Command is every field that some command has.
@@ -32,6 +36,7 @@ type Command struct {
 	At         any               `json:"at"`
 	Group      string            `json:"group"`
 	Assignor   string            `json:"assignor"`
+	Session    int               `json:"session"`
 }
 
 // Answer is what a handler returns; nil is an empty one.
@@ -54,8 +59,36 @@ type Record struct {
 // Bootstrap is the address to connect to.
 func Bootstrap() string { return os.Getenv("BOOTSTRAP") }
 
+// Emit prints one event of a group's member: assigned, revoked or records; a generation of -1 is not known.
+type Emit func(kind string, partitions any, generation int32, offsets []int64)
+
+// Member is the group command, which has no answer: it emits what happens to a group's member until the context ends.
+type Member func(context.Context, Command, Emit) error
+
+func runMember(member Member, c Command, in *bufio.Reader, out *json.Encoder) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		_, _ = io.Copy(io.Discard, in)
+		cancel()
+	}()
+	var lock sync.Mutex
+	err := member(ctx, c, func(kind string, partitions any, generation int32, offsets []int64) {
+		event := Answer{"e": kind, "p": partitions, "g": nil, "o": offsets, "t": float64(time.Now().UnixMilli()) / 1000}
+		if generation >= 0 {
+			event["g"] = generation
+		}
+		lock.Lock()
+		defer lock.Unlock()
+		_ = out.Encode(event)
+	})
+	if err != nil {
+		_ = out.Encode(Answer{"e": "error", "error": err.Error()})
+	}
+	_ = out.Encode(Answer{"e": "left"})
+}
+
 // Serve answers commands until standard input ends.
-func Serve(handlers map[string]func(Command) (Answer, error)) {
+func Serve(handlers map[string]func(Command) (Answer, error), member Member) {
 	in := bufio.NewReader(os.Stdin)
 	out := json.NewEncoder(os.Stdout)
 	os.Stdout = os.Stderr // what a library prints must not look like an answer
@@ -67,6 +100,10 @@ func Serve(handlers map[string]func(Command) (Answer, error)) {
 		var c Command
 		if err := json.Unmarshal(line, &c); err != nil {
 			panic(err)
+		}
+		if c.Op == "group" && member != nil {
+			runMember(member, c, in, out)
+			return
 		}
 		handle, known := handlers[c.Op]
 		answer := Answer{}
