@@ -158,11 +158,12 @@ describe_static_option(ApiCall *call, int id, DescribeConfigsResponseResults *ou
 	entry->n_synonyms = 0;
 	if (request->include_synonyms)
 	{
-		entry->synonyms = API_NEW(call, DescribeConfigsResponseResultsConfigsSynonyms, 1);
-		entry->n_synonyms = 1;
-		entry->synonyms[0].name = entry->name;
-		entry->synonyms[0].value = entry->value;
-		entry->synonyms[0].source = entry->config_source;
+		entry->synonyms = API_NEW(call, DescribeConfigsResponseResultsConfigsSynonyms, 2);
+		entry->synonyms[entry->n_synonyms++] =
+			(DescribeConfigsResponseResultsConfigsSynonyms){entry->name, entry->value, entry->config_source};
+		if (config->set[id] && option->default_text != NULL && !entry->is_sensitive)
+			entry->synonyms[entry->n_synonyms++] = (DescribeConfigsResponseResultsConfigsSynonyms){
+				entry->name, wstr(option->default_text), CONFIG_SOURCE_DEFAULT};
 	}
 	if (request->include_documentation)
 		entry->documentation = wstr(option->doc);

@@ -57,6 +57,9 @@ FIELDS = [
     ("DescribeLogDirs.*Topics", "sort", by("Name"), "Kafka's order is that of a hash table"),
     ("DescribeConfigs.*Configs", "sort", by("Name"), "Kafka's order is that of a hash table"),
     ("*.Documentation", "presence", None, "sentences are our own; whether there is one counts"),
+    ("CreateTopics.Topics", "sort", by("Name"), "Kafka's order is that of a hash table"),
+    ("DescribeGroups.Groups", "sort", by("GroupId"), "Kafka's order is that of a hash table"),
+    ("OffsetDelete.*Partitions", "sort", by("PartitionIndex"), "Kafka's order is that of a hash table"),
     ("Metadata.Topics", "sort", by("Name", "TopicId"), "Kafka's order is that of a hash table"),
     ("Metadata.Topics", "drop", lambda topic: (topic.get("Name") or "").startswith("__"),
      "Kafka keeps groups and transactions in internal topics; ours are in PostgreSQL"),
@@ -78,8 +81,11 @@ DIFFERENCES = [
     ("ApiVersions *", "* *.ApiKeys[[]ApiKey=1].MaxVersion", 18, 17, "Fetch 18 is between brokers"),
     ("ApiVersions *", "* *.ApiKeys[[]ApiKey=2].MinVersion", 1, 0, "ListOffsets 0 is served for old clients"),
     ("ApiVersions *", "* *.ApiKeys[[]ApiKey=2].MaxVersion", 11, 10, "ListOffsets 11 is of tiered storage"),
-    ("ListOffsets *: versions outside those served", "* version below the lowest", CLOSED, ...,
-     "ListOffsets 0 is served for old clients"),
+    ("ApiVersions *", "* *.ApiKeys[[]ApiKey=8].MinVersion", 2, 0, "OffsetCommit 0 and 1 are served for old clients"),
+    ("ApiVersions *", "* *.ApiKeys[[]ApiKey=8].MaxVersion", 10, 9, "OffsetCommit 10 has topic ids, which no client asks for yet"),
+    ("ApiVersions *", "* *.ApiKeys[[]ApiKey=9].MaxVersion", 10, 9, "OffsetFetch 10 has topic ids, which no client asks for yet"),
+    ("ListOffsets *: versions outside those served|OffsetCommit *: versions outside those served",
+     "* version below the lowest", CLOSED, ..., "older versions are served for old clients"),
 
     # -- framing --
     ("ApiVersions *: connection: client id of length -2", "*", "<an answer>", CLOSED, "no length is below -1"),
@@ -122,6 +128,7 @@ DIFFERENCES = [
     ("Fetch *: who waits in spite of an error", "* waited", True, False, "an error is told at once, so that the client can act"),
     ("Fetch *: session whose topic is made anew", "*.ErrorCode", 103, 100,
      "the session's id names no topic any more; clients take both alike"),
+    ("Fetch *: as a follower that is none", "*.NodeEndpoints[[]*", ABSENT, ..., "who is not the leader's follower learns where it is"),
 
     # -- offsets --
     ("ListOffsets *: empty partition|ListOffsets *: partition twice|DeleteRecords *: start is told*", "* *.Partitions", ..., ...,
@@ -147,8 +154,28 @@ DIFFERENCES = [
     ("DescribeConfigs *: logger", "*", ..., ..., "log4j's loggers are Java's"),
     ("DescribeConfigs *: group", "*", ..., ..., "the configs of groups belong to KIP-848"),
     ("DescribeConfigs *: good and bad", "*", ..., ..., "an unknown kind of resource does not spoil the others"),
+    ("DescribeConfigs *", "*.Synonyms[[]Name=log.*", ABSENT, ...,
+     "we also name the option in another unit that a value comes from"),
+    ("DescribeConfigs *: broker's keys that clients ask for", "*[[]Name=broker.id]", ..., ABSENT, "it is node.id's old name"),
+    ("DescribeConfigs *: broker's keys that clients ask for", "*[[]Name=offsets.topic.replication.factor]", ..., ABSENT,
+     "there is no such topic"),
+    ("AlterConfigs *: broker's key that cannot change|IncrementalAlterConfigs *: broker's key that cannot change|"
+     "AlterConfigs *: null value|IncrementalAlterConfigs *: null value", "*.ErrorCode", 42, 40,
+     "the value is what is wrong; the same sentence as in SQL"),
+    ("AlterConfigs *: empty topic name|IncrementalAlterConfigs *: empty topic name", "*.ErrorCode", 42, 3,
+     "no topic has that name"),
+    ("AlterConfigs *: topic name that is none|IncrementalAlterConfigs *: topic name that is none", "*.ErrorCode", 17, 3,
+     "no topic has that name"),
+    ("IncrementalAlterConfigs *: delete an unknown key", "*.ErrorCode", 0, 40, "unknown names are refused, with the nearest name"),
     ("IncrementalAlterConfigs *: unknown operation", "*.ErrorCode", -1, 42, "the request is wrong, not the server"),
     ("IncrementalAlterConfigs *: broker's unknown key", "*", 0, 40, "unknown names are refused, with the nearest name"),
     ("AlterConfigs *: topic named twice", "*", SILENT, ..., "Kafka never answers"),
     ("IncrementalAlterConfigs *: good and bad", "*.ErrorCode", 40, 3, "the topic is unknown and the name too; either is true"),
+
+    # -- groups --
+    ("FindCoordinator *", "*.ErrorMessage", SOMETHING, NOTHING, "Kafka says NONE where nothing is wrong"),
+    ("JoinGroup *: group id of 64 kb", "*", CLOSED, ..., "an error is better than a connection that ends"),
+    ("JoinGroup *: group ids of every kind", "* 32767 letters *", ..., ..., "a group id has at most GROUP_MAX_ID bytes"),
+    ("OffsetCommit *: topic without partitions", "*", ABSENT, ..., "we name the topic, with no partitions"),
+    ("DeleteGroups *: unknown, twice", "*.Results", ..., ..., "we answer as often as we are asked"),
 ]

@@ -6,7 +6,7 @@ import time
 
 import batch
 from case import case, questions
-from member import Member, state, subscription, together
+from member import Member, count_members, state, subscription, together
 from side import SILENT
 
 questions("FindCoordinator", [
@@ -253,15 +253,21 @@ def pending_member_leaves(side, version):
 
 @case("JoinGroup", "latest")
 def more_members_than_a_group_may_have(side, version):
-    members = [Member(side, str(number)) for number in range(6)]
-    for member in members:
+    """group.max.size is 5 here."""
+    members = [Member(side, str(number)).get_id() for number in range(6)]
+    members[0].start_join()
+    members[0].end_join("is alone at first")
+    for count, member in enumerate(members[1:5], 2):
         member.start_join()
-        member.end_join("gets an id")
-    for member in members:
-        member.start_join()
-    time.sleep(0.2)
-    first = members[-1].connection.receive("JoinGroup", version, 0.3)[1]
-    side.note("the sixth", first, "JoinGroup")
+        side.eventually("it to be parked", lambda count=count: count_members(side, member.group) == count)
+    members[0].start_join()
+    for member in members[:5]:
+        member.end_join("five")
+    members[5].start_join()
+    members[5].end_join("is one too many")
+    Member(side, "seventh").get_id()
+    for member in members[:5]:
+        member.leave()
 
 
 @case("JoinGroup", "latest")
