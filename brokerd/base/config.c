@@ -9,7 +9,7 @@
 
 static const ConfigOption options[] = {
 #define CONFIG_OPTION(field, ctype, type, name, dflt, min, max, allowed, unit, restart, doc)                 \
-	{name, type, dflt, min, max, allowed, unit, restart, doc, offsetof(BrokerConfig, field)},
+	{name, dflt, min, max, allowed, unit, doc, offsetof(BrokerConfig, field), type, restart},
 #include "brokerd/base/config_options.def"
 #undef CONFIG_OPTION
 };

@@ -194,8 +194,9 @@ order_advertised(BrokerConfig *config, ConfigListener *given, int n, Err *err)
 
 		if (from == NULL)
 			return err_set(err, 0, 0, "advertised.listeners lacks the listener %s", config->bound[i].name);
-		config->advertised[i] = *from;
-		from->name = from->host = NULL;
+		config->advertised[i].name = config_strndup(from->name, strlen(from->name));
+		config->advertised[i].host = config_strndup(from->host, strlen(from->host));
+		config->advertised[i].port = from->port;
 		config->advertised[i].protocol =
 			config_strndup(config->bound[i].protocol, strlen(config->bound[i].protocol));
 		config->n_advertised++;

@@ -113,15 +113,20 @@ meta_image_free(MetaImage *image)
 	if (image == NULL)
 		return;
 	meta_image_forget_changes(image);
+	/* The tables go first; what was in them stays linked. */
+	topic = image->by_id;
+	stone = image->tombstones;
 	HASH_CLEAR(hh_name, image->by_name);
-	HASH_ITER (hh_id, image->by_id, topic, next)
+	HASH_CLEAR(hh_id, image->by_id);
+	HASH_CLEAR(hh, image->tombstones);
+	for (; topic != NULL; topic = next)
 	{
-		HASH_DELETE(hh_id, image->by_id, topic);
+		next = topic->hh_id.next;
 		meta_topic_free(image, topic);
 	}
-	HASH_ITER (hh, image->tombstones, stone, next_stone)
+	for (; stone != NULL; stone = next_stone)
 	{
-		HASH_DEL(image->tombstones, stone);
+		next_stone = stone->hh.next;
 		free(stone);
 	}
 	for (int i = 0; i < image->n_brokers; i++)

@@ -465,7 +465,7 @@ take_endpoint(MetaJson *j, MetaEndpoint *e)
 		else
 		{
 			if (strcmp(key, "port") == 0 && value != NULL)
-				e->port = atoi(value);
+				e->port = (int32_t) strtol(value, NULL, 10);
 			free(value);
 		}
 		free(key);

@@ -26,7 +26,6 @@ meta_fatal(Meta *m, const char *sentence)
 	if (m->stopped)
 		return;
 	m->stopped = true;
-	log_msg(LOG_FATAL, "meta", "%s", sentence);
 	m->o.callbacks.on_fatal(m->o.callbacks.ctx, sentence);
 }
 

@@ -110,7 +110,7 @@ typedef struct MetaOptions
 /* Copies what it needs of `options`.  Connecting begins with the loop; NULL only for a bad conninfo. */
 Meta *meta_new(const MetaOptions *options, Err *err);
 /* Ends the sessions; queued calls get META_UNAVAILABLE, sent ones META_UNKNOWN, from inside this call. */
-void meta_free(Meta *meta);
+void meta_free(Meta *m);
 
 /*
  * Blocking, for the start before the loop runs and for --check-config: connect and say in one sentence what is
@@ -120,21 +120,21 @@ bool meta_check(const char *conninfo, Err *err) __attribute__((warn_unused_resul
 
 /* ---- what is known ---- */
 
-bool meta_is_connected(const Meta *meta); /* the heartbeat session is up and registered */
+bool meta_is_connected(const Meta *m); /* the heartbeat session is up and registered */
 int64_t
-meta_last_heartbeat_ms(const Meta *meta); /* clock_boot_ms() when the last confirmed one was SENT; -1 none */
-int64_t meta_broker_epoch(const Meta *meta);   /* -1: not registered, or fenced */
-const char *meta_cluster_id(const Meta *meta); /* NULL until known */
-int64_t meta_pg_incarnation(const Meta *meta);
-int32_t meta_controller_id(const Meta *meta); /* -1: nobody known */
-bool meta_is_controller(const Meta *meta);
-int64_t meta_version(const Meta *meta); /* newest heard of; meta_image_version() may be behind */
-MetaImage *meta_image(const Meta *meta);
+meta_last_heartbeat_ms(const Meta *m);    /* clock_boot_ms() when the last confirmed one was SENT; -1 none */
+int64_t meta_broker_epoch(const Meta *m); /* -1: not registered, or fenced */
+const char *meta_cluster_id(const Meta *m); /* NULL until known */
+int64_t meta_pg_incarnation(const Meta *m);
+int32_t meta_controller_id(const Meta *m); /* -1: nobody known */
+bool meta_is_controller(const Meta *m);
+int64_t meta_version(const Meta *m); /* newest heard of; meta_image_version() may be behind */
+MetaImage *meta_image(const Meta *m);
 /* Read what changed now, not at the next heartbeat (after a call that changed something). */
-void meta_refresh(Meta *meta);
+void meta_refresh(Meta *m);
 
 /* `broker` refused a connection: handed to the tick if this broker is the controller.  False takes it back. */
-void meta_set_refused(Meta *meta, int32_t broker, bool refused);
+void meta_set_refused(Meta *m, int32_t broker, bool refused);
 
 typedef struct MetaStats
 {
@@ -144,7 +144,7 @@ typedef struct MetaStats
 	int queued;                 /* calls waiting or running, all sessions */
 	int64_t last_round_trip_us; /* of the heartbeat */
 } MetaStats;
-void meta_stats(const Meta *meta, MetaStats *out);
+void meta_stats(const Meta *m, MetaStats *out);
 
 /* ---- calls ---- */
 
@@ -172,7 +172,7 @@ typedef enum MetaStatement
  * Values are NUL-terminated text (NULL = SQL null) and copied before this returns.  deadline 0: the call
  * timeout of the options.
  */
-void meta_call(Meta *meta, MetaStatement statement, const char *const *params, int n_params, int64_t deadline,
+void meta_call(Meta *m, MetaStatement statement, const char *const *params, int n_params, int64_t deadline,
 			   MetaCallDone done, void *ctx);
 
 MetaStatus meta_result_status(const MetaResult *result);
@@ -203,20 +203,20 @@ typedef struct MetaRequester
 } MetaRequester;
 
 /* JSON arguments as sql/README.md shows them; text.h writes JSON. */
-void meta_create_topics(Meta *meta, const MetaRequester *who, const char *topics_json, bool validate_only,
+void meta_create_topics(Meta *m, const MetaRequester *who, const char *topics_json, bool validate_only,
 						int64_t deadline, MetaCallDone done, void *ctx);
 /* By name (names[i]) or, where names[i] is NULL, by ids[i]. */
-void meta_delete_topics(Meta *meta, const MetaRequester *who, const char *const *names, const WUuid *ids,
-						int n, int64_t deadline, MetaCallDone done, void *ctx);
-void meta_create_partitions(Meta *meta, const MetaRequester *who, const char *topics_json, bool validate_only,
+void meta_delete_topics(Meta *m, const MetaRequester *who, const char *const *names, const WUuid *ids, int n,
+						int64_t deadline, MetaCallDone done, void *ctx);
+void meta_create_partitions(Meta *m, const MetaRequester *who, const char *topics_json, bool validate_only,
 							int64_t deadline, MetaCallDone done, void *ctx);
-void meta_alter_configs(Meta *meta, const MetaRequester *who, const char *resources_json, bool validate_only,
+void meta_alter_configs(Meta *m, const MetaRequester *who, const char *resources_json, bool validate_only,
 						bool replace, int64_t deadline, MetaCallDone done, void *ctx);
 
 /* A producer id; from the block in hand, so that it also works for a while without PostgreSQL.  The next block is
  * fetched before this one ends.  id -1 with a Kafka code when there is none until the deadline. */
 typedef void (*MetaProducerIdDone)(void *ctx, int16_t error, int64_t producer_id);
-void meta_producer_id(Meta *meta, int64_t deadline, MetaProducerIdDone done, void *ctx);
+void meta_producer_id(Meta *m, int64_t deadline, MetaProducerIdDone done, void *ctx);
 
 typedef struct MetaIsrChange
 {
@@ -229,12 +229,12 @@ typedef struct MetaIsrChange
 	int n_isr;
 } MetaIsrChange;
 /* Rows: topic_id, partition, landed, leader, leader_epoch, partition_epoch, isr. */
-void meta_alter_isr(Meta *meta, const MetaIsrChange *changes, int n, int64_t deadline, MetaCallDone done,
+void meta_alter_isr(Meta *m, const MetaIsrChange *changes, int n, int64_t deadline, MetaCallDone done,
 					void *ctx);
 
-void meta_finish_operation(Meta *meta, int64_t operation_id, int32_t partition, int64_t result,
+void meta_finish_operation(Meta *m, int64_t operation_id, int32_t partition, int64_t result,
 						   int16_t error_code, const char *error_message, MetaCallDone done, void *ctx);
-void meta_logs_deleted(Meta *meta, const WUuid *topic_ids, int n, MetaCallDone done, void *ctx);
+void meta_logs_deleted(Meta *m, const WUuid *topic_ids, int n, MetaCallDone done, void *ctx);
 
 #define META_FIGURE_UNKNOWN INT64_MIN
 
@@ -260,11 +260,11 @@ typedef struct MetaBrokerStats
 } MetaBrokerStats;
 /* n 0: everything else is unchanged as of now.  At most META_REPORT_MAX figures a call. */
 #define META_REPORT_MAX 5000
-void meta_report(Meta *meta, const MetaBrokerStats *stats, const MetaFigures *figures, int n,
-				 MetaCallDone done, void *ctx);
+void meta_report(Meta *m, const MetaBrokerStats *stats, const MetaFigures *figures, int n, MetaCallDone done,
+				 void *ctx);
 /* details_json NULL: none. */
-void meta_event(Meta *meta, const char *kind, const char *object, const char *details_json);
+void meta_event(Meta *m, const char *kind, const char *object, const char *details_json);
 /* Row: leaderships_left. */
-void meta_stop_broker(Meta *meta, int64_t deadline, MetaCallDone done, void *ctx);
+void meta_stop_broker(Meta *m, int64_t deadline, MetaCallDone done, void *ctx);
 
 #endif

@@ -32,12 +32,18 @@ probe_sql(MetaProbeStep step)
 	return step_sql[step];
 }
 
+static int
+int_value(const PGresult *rows, int column)
+{
+	return (int) strtol(PQgetvalue(rows, 0, column), NULL, 10);
+}
+
 static void
 take_identity(MetaProbe *probe, const PGresult *rows)
 {
-	probe->backend_pid = atoi(PQgetvalue(rows, 0, 0));
+	probe->backend_pid = int_value(rows, 0);
 	probe->is_standby = PQgetvalue(rows, 0, 1)[0] == 't';
-	probe->server_version = atoi(PQgetvalue(rows, 0, 2));
+	probe->server_version = int_value(rows, 2);
 	snprintf(probe->database, sizeof(probe->database), "%s", PQgetvalue(rows, 0, 3));
 	snprintf(probe->role, sizeof(probe->role), "%s", PQgetvalue(rows, 0, 4));
 	snprintf(probe->extension, sizeof(probe->extension), "%s", PQgetvalue(rows, 0, 5));
@@ -76,13 +82,13 @@ probe_take(MetaProbe *probe, MetaProbeStep step, const PGresult *rows, Err *err)
 		take_identity(probe, rows);
 	else if (step == META_PROBE_CONTRACT)
 	{
-		probe->contract_oldest = atoi(PQgetvalue(rows, 0, 1));
-		probe->contract_newest = atoi(PQgetvalue(rows, 0, 2));
+		probe->contract_oldest = int_value(rows, 1);
+		probe->contract_newest = int_value(rows, 2);
 		snprintf(probe->extension, sizeof(probe->extension), "%s", PQgetvalue(rows, 0, 3));
 	}
 	else
 		take_checks(probe, rows);
-	probe->later_pid = atoi(PQgetvalue(rows, 0, 0));
+	probe->later_pid = int_value(rows, 0);
 	return true;
 }
 

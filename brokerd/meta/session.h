@@ -71,33 +71,33 @@ typedef struct MetaSessionOptions
 
 MetaSession *session_new(const MetaSessionOptions *options);
 /* Waiting calls get META_UNAVAILABLE, sent ones META_UNKNOWN, from inside. */
-void session_free(MetaSession *session);
+void session_free(MetaSession *s);
 
 /* Connect now (and again after each loss).  A session does not begin by itself. */
-void session_start(MetaSession *session);
+void session_start(MetaSession *s);
 /* Close the connection, keep the queue, connect again.  In the middle of a call: when that is answered, or
  * at once when it has run for `patience_ms`. */
-void session_recycle(MetaSession *session, int64_t patience_ms);
-bool session_is_up(const MetaSession *session);
-MetaSessionKind session_kind(const MetaSession *session);
+void session_recycle(MetaSession *s, int64_t patience_ms);
+bool session_is_up(const MetaSession *s);
+MetaSessionKind session_kind(const MetaSession *s);
 /* Of an up session. */
-const MetaProbe *session_probe(const MetaSession *session);
+const MetaProbe *session_probe(const MetaSession *s);
 
 /* Whether calls that need nothing but the session may flow (before registration only some may). */
-void session_set_open(MetaSession *session, bool open);
+void session_set_open(MetaSession *s, bool open);
 /* Look at the queue again (the identity changed). */
-void session_kick(MetaSession *session);
+void session_kick(MetaSession *s);
 
 /* Answer all that waits as unavailable. */
-void session_drop_queue(MetaSession *session, const char *why);
-void session_call(MetaSession *session, MetaStatement statement, const char *const *params, int n_params,
+void session_drop_queue(MetaSession *s, const char *why);
+void session_call(MetaSession *s, MetaStatement statement, const char *const *params, int n_params,
 				  int64_t deadline, MetaCallDone done, void *ctx);
-int session_queued(const MetaSession *session);
+int session_queued(const MetaSession *s);
 
 typedef struct MetaSessionStats
 {
 	uint64_t calls, errors, unknown, unavailable, reconnects;
 } MetaSessionStats;
-const MetaSessionStats *session_stats(const MetaSession *session);
+const MetaSessionStats *session_stats(const MetaSession *s);
 
 #endif

@@ -22,7 +22,7 @@ reserve(MetaText *t, size_t more)
 	size_t size = t->size == 0 ? 256 : t->size;
 	char *grown;
 
-	if (t->len + more + 1 <= t->size)
+	if (t->s != NULL && t->len + more + 1 <= t->size)
 		return;
 	while (size < t->len + more + 1)
 		size *= 2;

@@ -69,7 +69,7 @@ topic_configs_new(const BrokerConfig *config)
 	configs->config = config;
 	for (int i = 0; i < TABLE_ROWS; i++)
 		configs->sorted[i] = &table[i];
-	qsort(configs->sorted, TABLE_ROWS, sizeof(configs->sorted[0]), compare_rows);
+	qsort(configs->sorted, TABLE_ROWS, sizeof(configs->sorted) / TABLE_ROWS, compare_rows);
 	for (int i = 0; i < TABLE_ROWS; i++)
 	{
 		const ConfigKey *row = configs->sorted[i];

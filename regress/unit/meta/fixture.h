@@ -126,6 +126,8 @@ fixture_on_operations(void *ctx, const MetaOperation *operations, int n)
 {
 	Fixture *f = ctx;
 
+	if (n == 0)
+		return;
 	f->operations += n;
 	f->last_operation = operations[n - 1];
 	f->last_operation.kind = strcmp(operations[n - 1].kind, "delete_records") == 0 ? "delete_records" : "?";

@@ -15,9 +15,11 @@ set -eu
 
 command=$1 dir=$2
 shift 2
-bindir=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -1)
-[ -n "$bindir" ] || bindir=$(pg_config --bindir)
-unset $(env | sed -n 's/^\(PG[A-Z]*\)=.*/\1/p')
+bindir=$(printf '%s\n' /usr/lib/postgresql/*/bin | sort -V | tail -1)
+[ -d "$bindir" ] || bindir=$(pg_config --bindir)
+for name in $(env | sed -n 's/^\(PG[A-Z]*\)=.*/\1/p'); do
+	unset "$name"
+done
 
 as_server()
 {

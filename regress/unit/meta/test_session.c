@@ -29,7 +29,8 @@ test_heartbeat(void)
 	int64_t before = meta_last_heartbeat_ms(f.meta);
 
 	ok(wait_for(&f, meta_last_heartbeat_ms(f.meta) > before + 100), "heartbeats go on");
-	ok(atoi(fixture_ask(&f, "SELECT last_value FROM broker_internal.ticks")) >= 1, "the controller ticks");
+	ok(strtol(fixture_ask(&f, "SELECT last_value FROM broker_internal.ticks"), NULL, 10) >= 1,
+	   "the controller ticks");
 	fixture_sql(&f, "INSERT INTO broker_internal.checks VALUES ('warning', 'p', 'h')");
 }
 

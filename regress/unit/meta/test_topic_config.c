@@ -45,7 +45,7 @@ set_static(const char *const *settings, int n)
 static void
 is_value(const char *key, const char *value, ConfigSource source, const char *what)
 {
-	ConfigSource from = 0;
+	ConfigSource from = CONFIG_SOURCE_DEFAULT;
 
 	is_str(topic_config_text(configs, image, topic, key, &from), value, "%s = %s %s", key, value, what);
 	is_int(from, source, "... by that layer");
