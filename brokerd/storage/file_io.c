@@ -84,20 +84,28 @@ file_read(const char *path, size_t max, size_t *len)
 	return NULL;
 }
 
+static bool
+sync_and_close(int fd)
+{
+	bool ok = fd >= 0 && fsync(fd) == 0;
+	int error = errno;
+
+	if (fd >= 0)
+		close(fd);
+	errno = error;
+	return ok;
+}
+
 bool
 file_sync_path(const char *path)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	bool ok;
-	int error;
+	return sync_and_close(open(path, O_RDONLY | O_CLOEXEC));
+}
 
-	if (fd < 0)
-		return false;
-	ok = fsync(fd) == 0;
-	error = errno;
-	close(fd);
-	errno = error;
-	return ok;
+bool
+file_sync_at(int dir_fd, const char *name)
+{
+	return sync_and_close(openat(dir_fd, name, O_RDONLY | O_CLOEXEC));
 }
 
 bool
@@ -118,8 +126,9 @@ file_sync_parent(const char *path)
 	return file_sync_path(slash == path ? "/" : dir);
 }
 
-bool
-file_replace(const char *path, const void *data, size_t len, bool sync)
+/* All but the sync of the folder. */
+static bool
+replace(int dir_fd, const char *path, const void *data, size_t len, bool sync)
 {
 	char tmp[4096 + 8];
 	int fd, error;
@@ -130,19 +139,31 @@ file_replace(const char *path, const void *data, size_t len, bool sync)
 		errno = ENAMETOOLONG;
 		return false;
 	}
-	fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	fd = openat(dir_fd, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 	if (fd < 0)
 		return false;
 	ok = file_pwrite_all(fd, data, len, 0) && (!sync || fsync(fd) == 0);
 	error = errno;
 	close(fd);
-	if (ok && rename(tmp, path) == 0)
-		return !sync || file_sync_parent(path);
+	if (ok && renameat(dir_fd, tmp, dir_fd, path) == 0)
+		return true;
 	if (ok)
 		error = errno;
-	unlink(tmp);
+	unlinkat(dir_fd, tmp, 0);
 	errno = error;
 	return false;
+}
+
+bool
+file_replace(const char *path, const void *data, size_t len, bool sync)
+{
+	return replace(AT_FDCWD, path, data, len, sync) && (!sync || file_sync_parent(path));
+}
+
+bool
+file_replace_at(int dir_fd, const char *name, const void *data, size_t len, bool sync)
+{
+	return replace(dir_fd, name, data, len, sync) && (!sync || fsync(dir_fd) == 0);
 }
 
 void

@@ -17,6 +17,9 @@ ssize_t file_pread_all(int fd, void *data, size_t len, int64_t pos);
 char *file_read(const char *path, size_t max, size_t *len);
 /* `sync`: survives a crash when it returns. */
 bool file_replace(const char *path, const void *data, size_t len, bool sync);
+/* The same in a folder that is open, whatever its name is by now. */
+bool file_replace_at(int dir_fd, const char *name, const void *data, size_t len, bool sync);
+bool file_sync_at(int dir_fd, const char *name);
 bool file_sync_path(const char *path); /* fsync of a file or folder */
 bool file_sync_parent(const char *path);
 

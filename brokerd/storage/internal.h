@@ -213,6 +213,7 @@ struct Log
 	LogConfig config;
 	int64_t start_offset;
 	int64_t wanted_start;        /* raised, not yet durable */
+	int64_t stop_snapshot;       /* offset of the last one that a stop has left, -1 none */
 	int64_t kept_recovery_point; /* of a log that could not be opened */
 	int64_t appended_end;
 	int64_t written_end;
@@ -264,6 +265,10 @@ void log_note_unsynced(Log *log, int64_t since_us);
 void log_flush(Log *log); /* every byte of it joins the next sync round */
 void log_epochs_changed(Log *log);
 void log_resume(Log *log); /* the full disk has space again, nothing of the log is in flight */
+/* Any thread.  The log's folder, open; it stays the right one when the log is deleted and another gets its
+ * name.  -1 with errno, ENOENT when the log is deleted. */
+int log_open_dir(Log *log);
+void segment_file_name(const LogSegment *s, const char *suffix, char *out, size_t cap);
 int log_path(const Log *log, const char *file, char *out, size_t cap); /* length, or -1 too long */
 
 /* ---- segment.c ---- */

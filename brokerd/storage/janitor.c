@@ -21,7 +21,7 @@
 
 typedef struct EpochFile
 {
-	char *path;
+	Log *log; /* held by the job's row of it */
 	TextBuf text;
 } EpochFile;
 
@@ -52,14 +52,18 @@ write_epochs(CheckpointJob *j)
 
 	for (int i = 0; i < j->nepochs; i++)
 	{
-		pthread_rwlock_rdlock(&j->m->path_lock);
-		if (!file_replace(j->epochs[i].path, j->epochs[i].text.s, j->epochs[i].text.len, true) &&
-			errno != ENOENT)
+		EpochFile *f = &j->epochs[i];
+		int dir_fd = log_open_dir(f->log);
+		bool written = dir_fd >= 0 && file_replace_at(dir_fd, EPOCH_CHECKPOINT, f->text.s, f->text.len, true);
+
+		if (!written && errno != ENOENT)
 		{
-			log_msg(LOG_ERROR, "storage", "%s cannot be written: %s", j->epochs[i].path, strerror(errno));
+			log_msg(LOG_ERROR, "storage", "%s/%s cannot be written: %s", f->log->name, EPOCH_CHECKPOINT,
+					strerror(errno));
 			ok = false;
 		}
-		pthread_rwlock_unlock(&j->m->path_lock);
+		if (dir_fd >= 0)
+			close(dir_fd);
 	}
 	return ok;
 }
@@ -126,10 +130,7 @@ checkpoint_done(Job *job)
 		retire_log_if_done(log);
 	}
 	for (int i = 0; i < j->nepochs; i++)
-	{
-		free(j->epochs[i].path);
 		text_free(&j->epochs[i].text);
-	}
 	free(j->rows);
 	free(j->epochs);
 	free(j);
@@ -138,15 +139,14 @@ checkpoint_done(Job *job)
 static void
 add_epochs(CheckpointJob *j, Log *log)
 {
-	char path[STORAGE_PATH_MAX];
 	EpochFile *f;
 
-	if (!log->epochs_dirty || log_path(log, EPOCH_CHECKPOINT, path, sizeof(path)) < 0)
+	if (!log->epochs_dirty)
 		return;
 	log->epochs_dirty = false;
 	j->epochs = realloc(j->epochs, sizeof(*j->epochs) * (size_t) (j->nepochs + 1));
 	f = &j->epochs[j->nepochs++];
-	*f = (EpochFile){.path = strdup(path)};
+	*f = (EpochFile){.log = log};
 	checkpoint_epochs(&f->text, &log->epochs);
 }
 
@@ -218,22 +218,24 @@ seal_run(Job *job)
 {
 	static const char *const suffixes[] = {".index", ".timeindex", ".txnindex"};
 	SealJob *j = (SealJob *) job;
-	LogManager *m = j->log->m;
-	char path[STORAGE_PATH_MAX], name[64];
+	char name[64];
+	int dir_fd = log_open_dir(j->log);
 
+	if (dir_fd < 0)
+		return;
 	j->ok = true;
-	pthread_rwlock_rdlock(&m->path_lock);
 	for (int i = 0; i < (int) (sizeof(suffixes) / sizeof(suffixes[0])); i++)
-		if (segment_path(j->segment, suffixes[i], path, sizeof(path)) >= 0 && !file_sync_path(path) &&
-			errno != ENOENT)
+	{
+		segment_file_name(j->segment, suffixes[i], name, sizeof(name));
+		if (!file_sync_at(dir_fd, name) && errno != ENOENT)
 			j->ok = false;
+	}
 	snprintf(name, sizeof(name), "%020" PRId64 ".snapshot", j->snapshot_offset);
-	if (j->snapshot != NULL && log_path(j->log, name, path, sizeof(path)) >= 0 &&
-		!file_replace(path, j->snapshot, j->snapshot_len, true) && errno != ENOENT)
-		log_msg(LOG_WARNING, "storage", "%s cannot be written: %s", path, strerror(errno));
-	else if (log_path(j->log, NULL, path, sizeof(path)) >= 0)
-		j->ok = file_sync_path(path) && j->ok;
-	pthread_rwlock_unlock(&m->path_lock);
+	if (j->snapshot != NULL && !file_replace_at(dir_fd, name, j->snapshot, j->snapshot_len, true))
+		log_msg(LOG_WARNING, "storage", "%s/%s cannot be written: %s", j->log->name, name, strerror(errno));
+	else if (fsync(dir_fd) != 0)
+		j->ok = false;
+	close(dir_fd);
 }
 
 static void

@@ -357,6 +357,8 @@ load_snapshot(Log *log, const Folder *f, int64_t limit, int64_t *from)
 static void
 remove_stray_snapshots(Log *log, const Folder *f)
 {
+	if (f->nsnapshots > 0)
+		log->stop_snapshot = f->snapshots[f->nsnapshots - 1];
 	for (int i = 0; i + 1 < f->nsnapshots; i++)
 	{
 		LogSegment *s = log_segment_for(log, f->snapshots[i]);

@@ -68,7 +68,7 @@ log_new(LogManager *m, const char *name)
 	log->name = strdup(name);
 	log->topic = strdup(topic);
 	log_config_default(&log->config);
-	log->last_append_ms = -1;
+	log->last_append_ms = log->stop_snapshot = -1;
 	log->flush_due_ms = log->producers_due_ms = INT64_MAX;
 	log->due_index = -1;
 	log->due_ms = INT64_MAX;

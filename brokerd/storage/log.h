@@ -62,7 +62,7 @@ typedef struct LogManagerOptions
 	int64_t producer_expiration_ms; /* producer.id.expiration.ms */
 	int64_t delete_delay_ms;        /* file.delete.delay.ms of the broker */
 	/* Appended, written or synced end moved, log start moved, or the log failed or healed.  Called from
-	 * log_manager_dispatch (never from inside log_append). */
+	 * log_manager_dispatch and log_manager_tick only (never from inside log_append). */
 	void (*on_change)(void *ctx, Log *log);
 	/* A fdatasync has been running for more than 10 s (true), or the directory is well again (false). */
 	void (*on_stuck)(void *ctx, bool stuck);
@@ -90,7 +90,8 @@ int log_manager_fd(const LogManager *m); /* readable: call log_manager_dispatch 
 void log_manager_dispatch(LogManager *m);
 /* About every 100 ms: roll by time, retention, flush.ms, checkpoints, producer expiry, probes of full disks. */
 void log_manager_tick(LogManager *m, int64_t wall_ms);
-/* Blocking: finish what is queued, sync, snapshot, write checkpoints and the clean marker, free all. */
+/* No slice may be held any more; reads that are under way get no answer.
+ * Blocking: finish what is queued, sync, snapshot, write checkpoints and the clean marker, free all. */
 void log_manager_close(LogManager *m);
 
 typedef struct LogDirStats
@@ -245,7 +246,9 @@ int32_t log_epoch_at(const Log *log, int64_t offset); /* -1: none */
 /* OffsetForLeaderEpoch: the largest epoch <= `epoch` that is known and its end offset; -1/-1 unknown. */
 void log_epoch_end(const Log *log, int32_t epoch, int32_t *found_epoch, int64_t *end_offset);
 
-/* Follower only.  Cuts batches at or beyond `offset`, rolls producer state back; reports when below the HW. */
+/* Follower only.  Cuts batches at or beyond `offset`, rolls producer state back; reports when below the HW.
+ * Waits for this log's writes that are under way and reads headers of a segment; answers of reads may come
+ * meanwhile, on_change does not. */
 bool log_truncate(Log *log, int64_t offset, Err *err) __attribute__((warn_unused_result));
 /* Follower only.  Empty, and the next offset is `start_offset`: the leader's log begins beyond our end. */
 bool log_truncate_fully(Log *log, int64_t start_offset, Err *err) __attribute__((warn_unused_result));

@@ -15,7 +15,7 @@
 #include "wire/crc32c.h"
 
 #define MANIFEST_MAGIC   0x5047424d /* "PGBM" */
-#define MANIFEST_VERSION 1
+#define MANIFEST_VERSION 2
 #define MANIFEST_MAX     ((size_t) 2 * 1024 * 1024 * 1024)
 
 /* ---- writing ---- */
@@ -93,6 +93,7 @@ put_log(WireWriter *w, const Log *log)
 	wire_put_bytes(w, log->topic_id.b, sizeof(log->topic_id.b));
 	put_i64(w, log->start_offset);
 	put_i64(w, log->high_watermark);
+	put_i64(w, log->stop_snapshot);
 	put_i32(w, log->epochs.n);
 	for (int i = 0; i < log->epochs.n; i++)
 	{
@@ -345,6 +346,7 @@ manifest_load(Manifest *mf, Log *log)
 	memcpy(log->topic_id.b, take(&c, sizeof(log->topic_id.b)), sizeof(log->topic_id.b));
 	log->start_offset = log->wanted_start = get_i64(&c);
 	log->high_watermark = get_i64(&c);
+	log->stop_snapshot = get_i64(&c);
 	n = get_count(&c, 12);
 	for (int32_t i = 0; i < n; i++)
 	{

@@ -4,7 +4,7 @@
  *
  * It belongs to one clean-shutdown marker, which holds its CRC, and goes with it at the first change.  Of
  * each log it lists, the size of the newest segment file is compared; a log that does not match is loaded
- * from its folder.  Not a format that anybody else reads: version 1, big-endian, no compatibility promised.
+ * from its folder.  Not a format that anybody else reads: big-endian, and another version is not used.
  */
 #ifndef BROKERD_STORAGE_MANIFEST_H
 #define BROKERD_STORAGE_MANIFEST_H

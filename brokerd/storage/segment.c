@@ -226,3 +226,29 @@ segment_fd(LogSegment *s, bool create, bool *created)
 	}
 	return fd;
 }
+
+void
+segment_file_name(const LogSegment *s, const char *suffix, char *out, size_t cap)
+{
+	snprintf(out, cap, "%020" PRId64 "%s", s->base_offset, suffix);
+}
+
+int
+log_open_dir(Log *log)
+{
+	char path[STORAGE_PATH_MAX];
+	int fd = -1, error = ENOENT;
+
+	if (log_path(log, NULL, path, sizeof(path)) < 0)
+		return -1;
+	pthread_rwlock_rdlock(&log->m->path_lock);
+	if (!atomic_load(&log->dead))
+	{
+		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		error = errno;
+	}
+	pthread_rwlock_unlock(&log->m->path_lock);
+	if (fd < 0)
+		errno = error;
+	return fd;
+}

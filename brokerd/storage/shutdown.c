@@ -47,6 +47,22 @@ flush_all(LogManager *m)
 	}
 }
 
+/* The one of the stop before is of no more use, unless a segment begins there. */
+static void
+replace_stop_snapshot(Log *log)
+{
+	int64_t old = log->stop_snapshot;
+	LogSegment *s = log_segment_for(log, old);
+	char name[64], path[STORAGE_PATH_MAX];
+
+	log->stop_snapshot = log->appended_end;
+	if (old < 0 || old == log->appended_end || (s != NULL && s->base_offset == old))
+		return;
+	snprintf(name, sizeof(name), "%020" PRId64 ".snapshot", old);
+	if (log_path(log, name, path, sizeof(path)) >= 0)
+		unlink(path);
+}
+
 static bool
 write_snapshot(Log *log)
 {
@@ -61,6 +77,8 @@ write_snapshot(Log *log)
 	snprintf(name, sizeof(name), "%020" PRId64 ".snapshot", log->appended_end);
 	ok = log_path(log, name, path, sizeof(path)) >= 0 && file_replace(path, data, len, false);
 	free(data);
+	if (ok)
+		replace_stop_snapshot(log);
 	return ok;
 }
 

@@ -42,20 +42,18 @@ syncer_mark_dirty(LogManager *m, LogSegment *s)
 static int
 sync_names(LogManager *m, LogSegment *s)
 {
-	char path[STORAGE_PATH_MAX];
 	bool new_dir = atomic_load(&s->log->new_dir);
-	int error = 0;
+	int error = 0, dir_fd;
 
 	if (!s->sync.new_file && !new_dir)
 		return 0;
-	pthread_rwlock_rdlock(&m->path_lock);
-	if (new_dir && log_path(s->log, "partition.metadata", path, sizeof(path)) >= 0 && !file_sync_path(path) &&
-		errno != ENOENT)
+	if ((dir_fd = log_open_dir(s->log)) < 0)
+		return errno == ENOENT ? 0 : errno; /* deleted meanwhile */
+	if (new_dir && !file_sync_at(dir_fd, "partition.metadata") && errno != ENOENT)
 		error = errno;
-	if (error == 0 && log_path(s->log, NULL, path, sizeof(path)) >= 0 && !file_sync_path(path) &&
-		errno != ENOENT)
+	if (error == 0 && fsync(dir_fd) != 0)
 		error = errno;
-	pthread_rwlock_unlock(&m->path_lock);
+	close(dir_fd);
 	if (error == 0 && new_dir && fsync(m->dir_fd) != 0)
 		error = errno;
 	if (error == 0)

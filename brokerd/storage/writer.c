@@ -180,14 +180,14 @@ write_run(LogManager *m, WriteOp *first)
 /* ---- the other ops ---- */
 
 static int
-write_index_file(LogSegment *s, const char *suffix, const void *data, size_t len, int64_t pos, bool final)
+write_index_file(int dir_fd, const LogSegment *s, const char *suffix, const void *data, size_t len,
+				 int64_t pos, bool final)
 {
-	char path[STORAGE_PATH_MAX];
+	char name[64];
 	int fd, error = 0;
 
-	if (segment_path(s, suffix, path, sizeof(path)) < 0)
-		return ENAMETOOLONG;
-	if ((fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644)) < 0)
+	segment_file_name(s, suffix, name, sizeof(name));
+	if ((fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_CLOEXEC, 0644)) < 0)
 		return errno;
 	if (len > 0 && !file_pwrite_all(fd, data, len, pos))
 		error = errno;
@@ -201,29 +201,29 @@ write_index_file(LogSegment *s, const char *suffix, const void *data, size_t len
 static int
 run_index(WriteOp *op)
 {
-	LogManager *m = op->log->m;
 	size_t entries = (size_t) op->nentries * 8;
-	int error;
+	int error, dir_fd = log_open_dir(op->log);
 
-	pthread_rwlock_rdlock(&m->path_lock);
-	error =
-		write_index_file(op->segment, ".index", op->payload, entries, (int64_t) op->at_entry * 8, op->final);
+	if (dir_fd < 0)
+		return errno;
+	error = write_index_file(dir_fd, op->segment, ".index", op->payload, entries, (int64_t) op->at_entry * 8,
+							 op->final);
 	if (error == 0)
-		error = write_index_file(op->segment, ".timeindex", (char *) op->payload + entries,
+		error = write_index_file(dir_fd, op->segment, ".timeindex", (char *) op->payload + entries,
 								 (size_t) op->ntimes * 12, (int64_t) op->at_time * 12, op->final);
-	pthread_rwlock_unlock(&m->path_lock);
+	close(dir_fd);
 	return error;
 }
 
 static int
 run_txn_index(WriteOp *op)
 {
-	LogManager *m = op->log->m;
-	int error;
+	int error, dir_fd = log_open_dir(op->log);
 
-	pthread_rwlock_rdlock(&m->path_lock);
-	error = write_index_file(op->segment, ".txnindex", op->payload, (size_t) op->len, op->pos, true);
-	pthread_rwlock_unlock(&m->path_lock);
+	if (dir_fd < 0)
+		return errno;
+	error = write_index_file(dir_fd, op->segment, ".txnindex", op->payload, (size_t) op->len, op->pos, true);
+	close(dir_fd);
 	return error;
 }
 
@@ -273,22 +273,21 @@ static int
 run_retire(WriteOp *op)
 {
 	static const char *const suffixes[] = {".log", ".index", ".timeindex", ".txnindex", ".snapshot"};
-	LogManager *m = op->log->m;
-	char from[STORAGE_PATH_MAX], to[STORAGE_PATH_MAX + 16];
-	int error = 0;
+	char from[64], to[80];
+	int error = 0, dir_fd;
 
 	if (op->owner != NULL && !atomic_load(&op->log->dead) && (error = make_file(op->owner)) != 0)
 		return error; /* the old file stays, and with it the log's place */
-	pthread_rwlock_rdlock(&m->path_lock);
+	if ((dir_fd = log_open_dir(op->log)) < 0)
+		return errno;
 	for (int i = 0; i < (int) (sizeof(suffixes) / sizeof(suffixes[0])); i++)
 	{
-		if (segment_path(op->segment, suffixes[i], from, sizeof(from)) < 0)
-			continue;
+		segment_file_name(op->segment, suffixes[i], from, sizeof(from));
 		snprintf(to, sizeof(to), "%s.deleted", from);
-		if (rename(from, to) != 0 && errno != ENOENT)
+		if (renameat(dir_fd, from, dir_fd, to) != 0 && errno != ENOENT)
 			error = errno;
 	}
-	pthread_rwlock_unlock(&m->path_lock);
+	close(dir_fd);
 	return error;
 }
 

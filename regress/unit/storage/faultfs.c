@@ -328,3 +328,51 @@ open64(const char *path, int flags, ...)
 	va_end(ap);
 	return open_any("open64", path, flags, mode);
 }
+
+static int
+open_at(const char *name, int dir_fd, const char *path, int flags, mode_t mode)
+{
+	int (*next)(int, const char *, int, ...) = (int (*)(int, const char *, int, ...)) real(name);
+	char link[64], full[8192];
+	ssize_t n = 0;
+	FaultRule r;
+
+	if (dir_fd != AT_FDCWD)
+	{
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", dir_fd);
+		n = readlink(link, full, 4096);
+	}
+	if (n < 0)
+		n = 0;
+	snprintf(full + n, sizeof(full) - (size_t) n, "%s%s", n > 0 ? "/" : "", path);
+	if ((flags & O_CREAT) && find_rule("open", full, &r))
+	{
+		errno = r.error;
+		return -1;
+	}
+	return next(dir_fd, path, flags, mode);
+}
+
+int
+openat(int dir_fd, const char *path, int flags, ...)
+{
+	va_list ap;
+	mode_t mode;
+
+	va_start(ap, flags);
+	mode = flags & O_CREAT ? (mode_t) va_arg(ap, int) : 0;
+	va_end(ap);
+	return open_at("openat", dir_fd, path, flags, mode);
+}
+
+int
+openat64(int dir_fd, const char *path, int flags, ...)
+{
+	va_list ap;
+	mode_t mode;
+
+	va_start(ap, flags);
+	mode = flags & O_CREAT ? (mode_t) va_arg(ap, int) : 0;
+	va_end(ap);
+	return open_at("openat64", dir_fd, path, flags, mode);
+}

@@ -146,6 +146,17 @@ test_last_five(void)
 	s = batch(1, 0, 17, 1);
 	ok(harness_append(&h, log, &s, &a) == 0 && !a.duplicate, "and the next is taken");
 	harness_close(&h);
+	for (int i = 18; i < 22; i++)
+	{
+		harness_open(&h);
+		s = batch(1, 0, i, 1);
+		harness_append(&h, harness_log(&h, "t", 0), &s, &a);
+		harness_close(&h);
+	}
+	ok(access(harness_path(&h, "t-0", "00000000000000000022.snapshot"), F_OK) == 0,
+	   "a stop leaves a snapshot");
+	ok(access(harness_path(&h, "t-0", "00000000000000000021.snapshot"), F_OK) != 0,
+	   "in place of the one before");
 	harness_remove(h.dir);
 }
 
