@@ -62,6 +62,7 @@ CREATE TABLE broker_internal.topics (
 	logs_on            int[]                            -- brokers that still may have a log of the deleted topic
 ) WITH (fillfactor = 80);
 CREATE UNIQUE INDEX topics_name ON broker_internal.topics (topic) WHERE deleted_at IS NULL;
+CREATE INDEX topics_deleted ON broker_internal.topics (deleted_at) WHERE deleted_at IS NOT NULL;
 -- Names that differ only by '.' and '_' are one in metrics.
 CREATE UNIQUE INDEX topics_metric_name ON broker_internal.topics (replace(topic, '.', '_')) WHERE deleted_at IS NULL;
 

@@ -64,7 +64,10 @@ $$;
 -- A partition whose row may be older than what its replicas know (PostgreSQL went backwards, hazards A1) is
 -- left as it is, but for a leader that is gone.  Returns how many partitions changed.  The caller holds lock 1.
 CREATE FUNCTION broker_internal.decide(mode text, gone int[], v bigint, epoch_floor int, incarnation bigint, why text)
-RETURNS int LANGUAGE plpgsql AS $$
+RETURNS int LANGUAGE plpgsql
+SET random_page_cost = 1.1 -- the rows were just read: finding them again by their place is cheap
+SET jit = off
+AS $$
 DECLARE
 	alive           int[]  := without(ARRAY (SELECT b.broker_id FROM brokers b WHERE NOT b.fenced), gone);
 	live            int[]  := without(live_brokers(), gone);
@@ -75,7 +78,8 @@ DECLARE
 	changed         int;
 BEGIN
 	WITH c AS MATERIALIZED (
-		SELECT q.topic_id, q.partition, q.leader, q.leader_epoch, q.replicas, q.isr,
+		-- the row by its place: under lock 1 nobody moves it, and no second scan is needed to find it again
+		SELECT q.ctid AS place, q.topic_id, q.partition, q.leader, q.leader_epoch, q.replicas, q.isr,
 			CASE WHEN mode = 'disk' THEN without(q.elr, gone) ELSE q.elr END AS elr,
 			CASE WHEN mode = 'leaderless' THEN without(q.isr, without(q.isr, live)) ELSE without(q.isr, gone) END AS rest,
 			q.incarnation = decide.incarnation OR cardinality(q.replicas) = 1 AS settled,
@@ -114,7 +118,7 @@ BEGIN
 			partition_epoch = p.partition_epoch + 1, version = v,
 			incarnation = CASE WHEN cardinality(p.replicas) = 1 THEN decide.incarnation ELSE p.incarnation END
 		FROM e
-		WHERE p.topic_id = e.topic_id AND p.partition = e.partition
+		WHERE p.ctid = e.place
 			AND (p.leader IS DISTINCT FROM e.new_leader OR p.isr <> e.new_isr OR p.elr <> e.new_elr)
 		RETURNING p.topic_id, p.partition, e.leader AS old_leader, p.leader, e.leader_epoch AS old_epoch, p.leader_epoch,
 			e.isr AS old_isr, p.isr, e.is_unclean

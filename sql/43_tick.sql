@@ -118,6 +118,11 @@ BEGIN
 	DELETE FROM operation_parts p USING gone WHERE p.operation_id = gone.operation_id;
 	GET DIAGNOSTICS n = ROW_COUNT;
 	total := total + n;
+	-- A tombstone whose logs are gone everywhere: a disk that comes back with one is stray, kept and reported.
+	DELETE FROM topics WHERE topic_id IN (
+		SELECT topic_id FROM topics WHERE deleted_at < now() - keep AND logs_on = '{}' LIMIT 1000);
+	GET DIAGNOSTICS n = ROW_COUNT;
+	total := total + n;
 	-- One row a topic at least stays interesting only until brokers that are this far behind read all again.
 	IF (SELECT version - changes_since FROM cluster) > 100000 THEN
 		UPDATE cluster SET changes_since = version - 50000;

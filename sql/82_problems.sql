@@ -45,6 +45,13 @@ CREATE VIEW broker.problems WITH (security_barrier) AS
 		SELECT 'warning', c.incarnation_since, 'cluster', format('PostgreSQL went back or was restored: %s partitions wait for their replicas to report', n.n), 'Start every broker that has replicas of them. Until then nobody new is elected there.'
 		FROM broker_internal.cluster c, LATERAL (SELECT count(*) AS n FROM broker_internal.partitions p WHERE p.incarnation <> c.pg_incarnation AND cardinality(p.replicas) > 1) n WHERE n.n > 0
 		UNION ALL
+		SELECT 'warning', NULL, 'cluster', format('session %s, which is no broker''s, holds the controller''s lock', l.pid), format('pg_terminate_backend(%s); decisions go on, but nobody is named the controller.', l.pid)
+		FROM pg_locks l, broker_internal.cluster c WHERE l.locktype = 'advisory' AND l.classid = 7700 AND l.objid = 1 AND l.objsubid = 2 AND l.granted AND l.pid IS DISTINCT FROM c.controller_pid
+			AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+		UNION ALL
+		SELECT 'warning', NULL, 'postgres', 'standbys are asynchronous: a failover may lose the last decisions', 'Set synchronous_standby_names, such as ''ANY 1 (s1, s2)''.'
+		WHERE NOT pg_is_in_recovery() AND current_setting('synchronous_standby_names') = '' AND EXISTS (SELECT FROM pg_stat_replication r WHERE r.state = 'streaming')
+		UNION ALL
 		SELECT 'warning', a.xact_start, format('session %s of %s', a.pid, a.usename), format('a transaction is open for %s min and holds back vacuum', round(extract(epoch FROM clock_timestamp() - a.xact_start) / 60)), format('End it, or pg_terminate_backend(%s).', a.pid)
 		FROM pg_stat_activity a WHERE a.xact_start < clock_timestamp() - interval '1 hour' AND a.backend_type = 'client backend' AND a.datname = current_database()
 	) x

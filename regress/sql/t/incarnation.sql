@@ -48,4 +48,38 @@ SELECT is(fx.state('rf3'), 'none {1,2,3} {}', 'what is older still waits');
 SELECT is((SELECT pg_incarnation FROM broker_internal.register_broker_1(1, fx.id(12), fx.id(1001), fx.epoch(1) + 1000000000, NULL, NULL, '[]', '1.0', '{}')), 3::bigint, 'a disk that knows more begins an incarnation');
 SELECT results_eq($$ SELECT old, new, reason ~ 'remembers epoch' FROM broker.events WHERE kind = 'cluster.incarnation' ORDER BY event_id DESC LIMIT 1 $$, $$ VALUES ('2', '3', true) $$, 'the event says why');
 SELECT cmp_ok(fx.epoch(1), '>', (SELECT max(new::bigint) FROM broker.events WHERE kind = 'broker.registered' AND event_id < (SELECT max(event_id) FROM broker.events WHERE kind = 'broker.registered')) + 1000000000, 'its new epoch is above what it remembers');
+-- every replica reports: the newest report wins
+CREATE FUNCTION pg_temp.claim(me int, name text, leader int, leader_epoch int, partition_epoch int, isr jsonb, last_epoch int, log_end bigint) RETURNS int LANGUAGE sql AS $$
+	SELECT settled FROM broker_internal.claim_partitions_1(me, fx.epoch(me), ARRAY[fx.topic_id(name)], '{0}', ARRAY[leader], ARRAY[leader_epoch], ARRAY[partition_epoch], jsonb_build_array(isr), ARRAY[last_epoch], ARRAY[log_end])
+$$;
+CREATE FUNCTION pg_temp.lost(name text, state text) RETURNS void LANGUAGE sql AS $$
+	SELECT fx.topic(name, '{1,2,3}');
+	UPDATE broker_internal.partitions SET incarnation = 0 WHERE topic_id = fx.topic_id(name) -- as of before
+$$;
+\o /dev/null
+SELECT fx.register(n, process => 200 + n) FROM generate_series(1, 3) n;
+SELECT pg_temp.lost(n, NULL) FROM unnest(ARRAY['shrunk', 'moved', 'logs', 'same', 'gone']) n;
+\o
+SELECT is(pg_temp.claim(1, 'moved', 1, 0, 0, '[1,2,3]', 0, 100), 0, 'one report settles nothing');
+SELECT is(pg_temp.claim(2, 'moved', 2, 1, 1, '[2,3]', 1, 120), 0, 'nor do two');
+SELECT is(fx.state('moved'), '1 {1,2,3} {}', 'the row is as old as it was');
+SELECT is(pg_temp.claim(3, 'moved', 2, 1, 1, '[2,3]', 1, 120), 1, 'the last one does');
+SELECT is(fx.state('moved'), '2 {2,3} {}', 'A1: the lost election is adopted: acknowledged records are not truncated');
+SELECT is((SELECT leader_epoch || ' ' || partition_epoch FROM broker.partitions WHERE topic = 'moved'), '1 2', 'its leader goes on in its epoch');
+SELECT is(pg_temp.claim(1, 'shrunk', 1, 0, 3, '[1,2]', 0, 200) + pg_temp.claim(2, 'shrunk', 1, 0, 3, '[1,2]', 0, 200) + pg_temp.claim(3, 'shrunk', 1, 0, 0, '[1,2,3]', 0, 90), 1, 'a lost shrink');
+SELECT is(fx.state('shrunk'), '1 {1,2} {}', 'is adopted: 3 cannot be elected');
+SELECT is(pg_temp.claim(1, 'logs', -1, -1, -1, '[]', 0, 100) + pg_temp.claim(2, 'logs', -1, -1, -1, '[]', 2, 90) + pg_temp.claim(3, 'logs', -1, -1, -1, '[]', 2, 95), 1, 'all processes are new, but a log is younger than the row');
+SELECT is(fx.state('logs'), '3 {3} {}', 'the greatest (last epoch, log end) leads');
+SELECT cmp_ok((SELECT leader_epoch FROM broker.partitions WHERE topic = 'logs'), '>=', (SELECT epoch_floor FROM broker_internal.cluster), 'in an epoch above the floor');
+SELECT is(pg_temp.claim(1, 'same', 1, 0, 0, '[1,2,3]', 0, 100) + pg_temp.claim(2, 'same', 1, 0, 0, '[1,2,3]', 0, 100) + pg_temp.claim(3, 'same', -1, -1, -1, '[]', -1, 0), 1, 'nothing is newer than the row');
+SELECT is(fx.state('same'), '1 {1,2,3} {}', 'it stays');
+SELECT ok(fx.alter_isr(1, 'same', '{1,2}'), 'and is decided on again');
+UPDATE broker_internal.brokers SET backend_pid = NULL WHERE broker_id = 3;
+SELECT is(pg_temp.claim(1, 'gone', 3, 5, 7, '[2,3]', 4, 100) + pg_temp.claim(2, 'gone', 3, 5, 7, '[2,3]', 5, 100) + pg_temp.claim(3, 'gone', 3, 5, 7, '[2,3]', 5, 100), 1, 'the newest leader reports');
+\o /dev/null
+SELECT fx.tick(1, '{3}');
+\o
+SELECT is(fx.state('gone'), '2 {2} {}', 'and dies after that: an ordinary election');
+SELECT is((SELECT count(*) FROM broker_internal.partition_claims c JOIN broker_internal.topics t USING (topic_id) WHERE t.topic IN ('moved', 'same', 'gone', 'logs', 'shrunk')), 0::bigint, 'reports that were used are gone');
+SELECT throws_ok($$ SELECT broker_internal.claim_partitions_1(1, 5, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL) $$, 'PB077', NULL, 'an old epoch reports nothing');
 SELECT finish();
