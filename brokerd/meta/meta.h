@@ -12,7 +12,7 @@
  *
  *     META_OK           rows
  *     META_ERROR        PostgreSQL refused; nothing of it was written
- *     META_UNAVAILABLE  it was never sent (PostgreSQL away until the deadline): retriable
+ *     META_UNAVAILABLE  it was never sent (PostgreSQL away until the deadline), or only reads: retriable
  *     META_UNKNOWN      it was sent and no answer came (deadline, lost session, or a commit that a standby
  *                       did not confirm): it may have been written, and may still be.  Only a higher epoch,
  *                       or a compare-and-set of one's own that succeeds, settles it (hazards A2)
@@ -77,7 +77,7 @@ typedef struct MetaCallbacks
 	void (*on_fenced)(void *ctx);
 	/* Pages of changes as they come; `changes->complete` with the last of a read. */
 	void (*on_image_changed)(void *ctx, const MetaImage *image, const MetaImageChanges *changes);
-	/* What this broker has to carry out as leader; answer each with meta_finish_operation().  The same rows
+	/* What this broker has to carry out as leader (n can be 0); answer each with meta_finish_operation().  The same rows
 	 * come again while they are not finished. */
 	void (*on_operations)(void *ctx, const MetaOperation *operations, int n);
 	/* Nothing helps but a person: superseded by another process with our id, another cluster's id, contract

@@ -21,8 +21,9 @@ INSERT INTO fake DEFAULT VALUES;
 
 -- What was called, for tests to look at.  A sequence counts where a call must not write.
 CREATE TABLE calls (id bigserial, name text, argument text);
-CREATE SEQUENCE heartbeats;
-CREATE SEQUENCE ticks;
+-- Unlogged: a heartbeat must not wait for a standby.
+CREATE UNLOGGED SEQUENCE heartbeats;
+CREATE UNLOGGED SEQUENCE ticks;
 
 CREATE TABLE brokers (broker_id int PRIMARY KEY, broker_epoch bigint, state text NOT NULL DEFAULT 'alive', incarnation uuid,
 	directory uuid, pid int, rack text, endpoints jsonb, changed bigint NOT NULL DEFAULT 1);

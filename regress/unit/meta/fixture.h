@@ -186,7 +186,7 @@ fixture_init(Fixture *f)
 	fixture_current = f;
 	atexit(fixture_at_exit);
 	log_set_level(getenv("META_TEST_LOG") != NULL ? LOG_DEBUG : LOG_FATAL);
-	if (!fixture_sh(out, sizeof(out), PG " start %s 2>&1", f->dir))
+	if (!fixture_sh(out, sizeof(out), PG " start %s %d 2>&1", f->dir, (int) getpid()))
 	{
 		printf("Bail out! no PostgreSQL: %s\n", out);
 		exit(1);
@@ -284,6 +284,16 @@ fixture_turn(Fixture *f, int ms)
 			fixture_turn(f, 20);                                                                             \
 		(cond);                                                                                              \
 	})
+
+/* The loop turns between two looks, which stop it for as long as psql takes. */
+__attribute__((unused)) static bool
+fixture_call_is_running(Fixture *f)
+{
+	for (int i = 0; i < 10; i++)
+		fixture_turn(f, 10);
+	return strcmp(fixture_ask(f, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"),
+				  "1") == 0;
+}
 
 /* ---- calls ---- */
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # pg.sh: a private PostgreSQL for one test program, on a Unix socket in its own folder.
 #
-#   pg.sh start DIR            initdb and start; prints the connection string
+#   pg.sh start DIR PID        initdb and start; prints the connection string; goes when process PID is gone
 #   pg.sh stop DIR [MODE]      MODE: fast (default), immediate
 #   pg.sh again DIR            start it once more
 #   pg.sh pause|resume DIR     SIGSTOP, SIGCONT to all of its processes
@@ -58,6 +58,15 @@ start)
 	start
 	psql -Xqh "$dir" -U postgres -d postgres -c 'CREATE DATABASE broker'
 	echo "host=$dir user=postgres dbname=broker"
+	owner=$1
+	# A test that is killed leaves nothing behind.
+	setsid "$0" watch "$dir" "$owner" </dev/null >/dev/null 2>&1 &
+	;;
+watch)
+	while kill -0 "$1" 2>/dev/null; do
+		sleep 1
+	done
+	[ ! -d "$dir" ] || "$0" destroy "$dir"
 	;;
 stop)
 	as_server "$bindir/pg_ctl" -D "$dir/data" -m "${1:-fast}" -w -t 60 stop >/dev/null

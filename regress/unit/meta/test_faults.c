@@ -8,16 +8,6 @@ static Fixture f;
 #define PSQL_KILL_CALL                                                                                       \
 	"SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
 
-/* The loop turns between two looks, which stop it for as long as psql takes. */
-static bool
-call_is_running(void)
-{
-	for (int i = 0; i < 10; i++)
-		fixture_turn(&f, 10);
-	return strcmp(fixture_ask(&f, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"),
-				  "1") == 0;
-}
-
 static void
 test_away_at_start(void)
 {
@@ -63,7 +53,7 @@ test_lost_call(void)
 
 	fixture_sql(&f, "UPDATE broker_internal.fake SET call_seconds = 60");
 	meta_create_topics(f.meta, &somebody, "[{\"name\":\"lost\"}]", false, 0, take_answer, &a);
-	ok(wait_for(&f, call_is_running()), "a call is running");
+	ok(wait_for(&f, fixture_call_is_running(&f)), "a call is running");
 	meta_create_topics(f.meta, &somebody, "[{\"name\":\"next\"}]", false, 0, take_answer, &after);
 	fixture_sql(&f, "UPDATE broker_internal.fake SET call_seconds = 0");
 	fixture_sql(&f, PSQL_KILL_CALL);
@@ -82,7 +72,7 @@ test_deadline_of_running(void)
 	fixture_sql(&f, "UPDATE broker_internal.fake SET call_seconds = 3");
 	meta_create_topics(f.meta, &somebody, "[{\"name\":\"late\"}]", false, clock_boot_ms() + 1500, take_answer,
 					   &a);
-	ok(wait_for(&f, call_is_running()), "a slow call is running");
+	ok(wait_for(&f, fixture_call_is_running(&f)), "a slow call is running");
 	fixture_sql(&f, "UPDATE broker_internal.fake SET call_seconds = 0");
 	ok(wait_for(&f, a.count == 1) && a.status == META_UNKNOWN, "at its deadline the outcome is unknown");
 	meta_create_topics(f.meta, &somebody, "[{\"name\":\"in order\"}]", false, 0, take_answer, &after);
@@ -128,7 +118,7 @@ test_old_epoch(void)
 
 	fixture_sql(&f, "UPDATE broker_internal.fake SET call_seconds = 2");
 	meta_create_topics(f.meta, &somebody, "[{\"name\":\"blocker\"}]", false, 0, take_answer, &blocker);
-	ok(wait_for(&f, call_is_running()), "the control session is busy");
+	ok(wait_for(&f, fixture_call_is_running(&f)), "the control session is busy");
 	meta_logs_deleted(f.meta, &(WUuid){{1}}, 1, take_answer, &a);
 	fixture_sql(&f, "UPDATE broker_internal.fake SET call_seconds = 0; UPDATE broker_internal.brokers SET "
 					"state = 'dead'");
@@ -173,6 +163,36 @@ test_incarnation(void)
 	is_int(meta_pg_incarnation(f.meta), 2, "the incarnation is known");
 }
 
+/* A synchronous standby that is away: the commit waits, a cancel lets it stand without the standby (A21). */
+static void
+test_not_durable(void)
+{
+	Answer a = {0};
+	char out[1024];
+	bool waits = false;
+
+	fixture_sql(&f, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+	fixture_sql(&f, "SELECT pg_reload_conf()");
+	wait_for(&f, strcmp(fixture_ask(&f, "SHOW synchronous_standby_names"), "nobody") == 0);
+	meta_create_topics(f.meta, &somebody, "[{\"name\":\"undurable\"}]", false, 0, take_answer, &a);
+	for (int i = 0; i < 200 && !waits; i++)
+	{
+		fixture_turn(&f, 20);
+		waits = strcmp(fixture_ask(&f, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"),
+					   "1") == 0;
+	}
+	ok(waits && a.count == 0, "a commit waits for a standby");
+	fixture_sql(&f, "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'");
+	ok(wait_for(&f, a.count == 1), "it is cancelled");
+	ok(a.status == META_UNKNOWN, "... which counts as unknown, although PostgreSQL says COMMIT: %s",
+	   a.message);
+	fixture_sh(out, sizeof(out), PG " sql %s \"ALTER SYSTEM RESET synchronous_standby_names\" 2>&1", f.dir);
+	fixture_sql(&f, "SELECT pg_reload_conf()");
+	a.count = 0;
+	meta_create_topics(f.meta, &somebody, "[{\"name\":\"durable\"}]", false, 0, take_answer, &a);
+	ok(wait_for(&f, a.count == 1) && a.status == META_OK, "without the standby commits are confirmed again");
+}
+
 /* The first host dies, the second takes writes: another PostgreSQL, which knows nothing of our epoch. */
 static void
 test_failover(void)
@@ -182,7 +202,7 @@ test_failover(void)
 	int fenced;
 
 	snprintf(second.dir, sizeof(second.dir), "%.40s-2", f.dir);
-	if (!fixture_sh(out, sizeof(out), PG " start %s 2>&1", second.dir))
+	if (!fixture_sh(out, sizeof(out), PG " start %s %d 2>&1", second.dir, (int) getpid()))
 	{
 		ok(false, "a second server: %s", out);
 		return;
@@ -224,6 +244,7 @@ main(void)
 	test_deadline_of_running();
 	test_paused();
 	test_old_epoch();
+	test_not_durable();
 	test_incarnation();
 	test_failover();
 	fixture_stop(&f);

@@ -223,10 +223,11 @@ test_stop(void)
 	fixture_sql(&f, "UPDATE broker_internal.fake SET call_seconds = 30");
 	fixture_start(&f, f.conninfo);
 	ok(wait_for(&f, f.connected), "a new process");
-	meta_create_topics(f.meta, &somebody, "[{\"name\":\"t2\"}]", false, 0, take_answer, &running);
-	meta_create_topics(f.meta, &somebody, "[{\"name\":\"t3\"}]", false, 0, take_answer, &waiting);
-	wait_for(&f, strcmp(fixture_ask(&f, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"),
-						"1") == 0);
+	meta_create_topics(f.meta, &somebody, "[{\"name\":\"t2\"}]", false, clock_boot_ms() + 60000, take_answer,
+					   &running);
+	meta_create_topics(f.meta, &somebody, "[{\"name\":\"t3\"}]", false, clock_boot_ms() + 60000, take_answer,
+					   &waiting);
+	ok(wait_for(&f, fixture_call_is_running(&f)), "a call is running");
 	fixture_stop(&f);
 	ok(running.count == 1 && running.status == META_UNKNOWN, "at the stop a sent call is unknown");
 	ok(waiting.count == 1 && waiting.status == META_UNAVAILABLE, "... a waiting one unavailable");
