@@ -97,7 +97,8 @@ class Broker:
         with open(self.log, encoding="utf-8", errors="replace") as file:
             file.seek(self.said_before)
             lines = [line.strip() for line in file if line.strip()]
-        return lines[-1] if lines else "it said nothing"
+        reasons = [line for line in lines if " FATAL " in line or " ERROR " in line]
+        return (reasons or lines or ["it said nothing"])[-1]
 
     def forget(self):
         try:

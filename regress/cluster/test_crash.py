@@ -5,7 +5,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "regress", "lib"))
-from kafka_client import Connection
+from kafka_client import Connection, batches as batch
 from pgbroker_cluster import Cluster, wait_for
 from tap import Tap
 
@@ -74,7 +74,6 @@ def dead_while_asked(t, c):
 
 
 def produce(k, name, value):
-    import batch
     return k.produce_request(name, 0, batch.batch([batch.record(None, value)]))
 
 
