@@ -55,15 +55,24 @@ take_large(NetPool *pool, size_t cap)
 	return NULL;
 }
 
-NetBuf *
-net_buf_get(NetPool *pool, size_t cap)
+bool
+net_pool_has_room(const NetPool *pool, size_t cap, size_t returned)
+{
+	size_t used = pool->used - returned;
+	size_t limit = cap > NET_BUF_SMALL ? pool->limit - pool->limit / 4 : pool->limit;
+
+	/* A single buffer may always exist, or one frame above the limit could never be read. */
+	return used == 0 || (used <= limit && cap <= limit - used);
+}
+
+static NetBuf *
+get_buffer(NetPool *pool, size_t cap, size_t returned)
 {
 	NetBuf *buf = NULL;
 
 	if (cap < NET_BUF_SMALL)
 		cap = NET_BUF_SMALL;
-	/* A single buffer may always exist, or one frame above the limit could never be read. */
-	if (pool->used > 0 && pool->used + cap > pool->limit)
+	if (!net_pool_has_room(pool, cap, returned))
 		return NULL;
 
 	if (cap == NET_BUF_SMALL && pool->free_small != NULL)
@@ -95,6 +104,12 @@ net_buf_get(NetPool *pool, size_t cap)
 	if (pool->used > pool->peak)
 		pool->peak = pool->used;
 	return buf;
+}
+
+NetBuf *
+net_buf_get(NetPool *pool, size_t cap)
+{
+	return get_buffer(pool, cap, 0);
 }
 
 void
@@ -134,7 +149,7 @@ NetBuf *
 net_buf_move(NetBuf *buf, size_t cap)
 {
 	size_t have = buf->end - buf->start;
-	NetBuf *to = net_buf_get(buf->pool, cap);
+	NetBuf *to = get_buffer(buf->pool, cap, buf->refs == 1 ? buf->cap : 0);
 
 	if (to == NULL)
 		return NULL;

@@ -51,6 +51,12 @@ struct NetPool
 void net_pool_init(NetPool *pool, size_t limit);
 void net_pool_destroy(NetPool *pool);
 
+/*
+ * Whether a buffer of `cap` bytes fits beside what is used, `returned` bytes of which come back for it.  Large
+ * buffers leave a quarter of the limit to small ones: half-sent large requests stop large requests only.
+ */
+bool net_pool_has_room(const NetPool *pool, size_t cap, size_t returned);
+
 /* NULL: the pool is at its limit (or memory is out); wait until something is given back. */
 NetBuf *net_buf_get(NetPool *pool, size_t cap);
 void net_buf_ref(NetBuf *buf);

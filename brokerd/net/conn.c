@@ -129,7 +129,7 @@ static bool
 may_take(const Conn *conn)
 {
 	return !conn->dead && !conn->holding && conn->in_flight < NET_IN_FLIGHT &&
-		   !ev_is_active(&conn->throttle) && !conn->server->quiesced;
+		   conn->unsent < NET_UNSENT_MAX && !ev_is_active(&conn->throttle) && !conn->server->quiesced;
 }
 
 /*
@@ -141,7 +141,8 @@ may_read(const Conn *conn)
 {
 	if (conn->dead || conn->wants_memory || conn->server->quiesced)
 		return false;
-	return may_take(conn) || conn->buf == NULL || conn->buf->end - conn->buf->start < READ_AHEAD;
+	return (may_take(conn) && !conn->ready) || conn->buf == NULL ||
+		   conn->buf->end - conn->buf->start < READ_AHEAD;
 }
 
 static bool
@@ -181,8 +182,18 @@ want_memory(Conn *conn)
 	if (conn->wants_memory)
 		return;
 	conn->wants_memory = true;
-	DL_APPEND2(conn->server->hungry, conn, hungry_prev, hungry_next);
+	if (conn->wanted <= NET_BUF_SMALL)
+		DL_PREPEND2(conn->server->hungry, conn, hungry_prev, hungry_next);
+	else
+		DL_APPEND2(conn->server->hungry, conn, hungry_prev, hungry_next);
 	conn_update(conn);
+}
+
+bool
+conn_has_room(const Conn *conn)
+{
+	return net_pool_has_room(&conn->server->pool, conn->wanted,
+							 conn->buf != NULL && conn->buf->refs == 1 ? conn->buf->cap : 0);
 }
 
 /* Room to read into; the rest of a frame that does not fit where it is moves to a larger buffer. */
@@ -193,6 +204,7 @@ make_room(Conn *conn)
 	size_t have, want;
 	uint32_t frame;
 
+	conn->wanted = NET_BUF_SMALL;
 	if (buf == NULL)
 	{
 		conn->buf = net_buf_get(&conn->server->pool, NET_BUF_SMALL);
@@ -214,8 +226,11 @@ make_room(Conn *conn)
 	{
 		memcpy(&frame, buf->data + buf->start, sizeof(frame));
 		want = (size_t) ntohl(frame) + FRAME_PREFIX;
-		if (buf->start + want <= buf->cap)
+		if (buf->start + want <= buf->cap && buf->end < buf->cap)
 			return true;
+		/* Whole frames that have to wait fill the buffer: what is read ahead goes on in another. */
+		if (have >= want)
+			want = NET_BUF_SMALL;
 		/* Buffers grow as bytes come, so that a claimed length alone costs nothing. */
 		if (have < NET_BUF_SMALL / 2)
 			want = want < NET_BUF_SMALL ? want : NET_BUF_SMALL;
@@ -228,11 +243,23 @@ make_room(Conn *conn)
 		if (buf->end < buf->cap && buf->start + want <= buf->cap)
 			return true;
 	}
+	conn->wanted = want;
 	buf = net_buf_move(buf, want);
 	if (buf == NULL)
 		return false;
 	conn->buf = buf;
 	return true;
+}
+
+/* An idle connection holds no buffer. */
+static void
+drop_empty_buffer(Conn *conn)
+{
+	if (conn->buf != NULL && conn->buf->start == conn->buf->end)
+	{
+		net_buf_unref(conn->buf);
+		conn->buf = NULL;
+	}
 }
 
 static void
@@ -285,12 +312,7 @@ on_readable(struct ev_loop *loop, ev_io *io, int revents)
 		if ((size_t) n < room)
 			break;
 	}
-	/* An idle connection holds no buffer. */
-	if (conn->buf != NULL && conn->buf->start == conn->buf->end)
-	{
-		net_buf_unref(conn->buf);
-		conn->buf = NULL;
-	}
+	drop_empty_buffer(conn);
 }
 
 static void
@@ -351,6 +373,7 @@ conn_take_frames(Conn *conn)
 		if (conn->tail == req && !req->answered && req->hold)
 			conn->holding = true;
 	}
+	drop_empty_buffer(conn);
 	conn_update(conn);
 }
 

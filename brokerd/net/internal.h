@@ -36,9 +36,11 @@ struct Conn
 
 	NetBuf *buf; /* NULL: nothing unread */
 	Request *head, *tail;
-	int in_flight;
+	int in_flight;     /* requests from `head` to `tail` */
+	size_t unsent;     /* bytes of their answers, what is in files left out */
 	size_t sent;       /* bytes of the head's response, holes included */
 	bool want_flush;   /* on server->flushing */
+	size_t wanted;     /* bytes of the buffer that it waits for */
 	bool wants_memory; /* on server->hungry */
 	bool holding;      /* a request with `hold` is pending */
 	bool reading;      /* the reader is started */
@@ -63,7 +65,7 @@ struct NetServer
 	Listener *listeners;
 	Conn *conns;
 	Conn *flushing;
-	Conn *hungry; /* wait for buffer memory, first come first served */
+	Conn *hungry; /* wait for buffer memory: small buffers first, then first come first served */
 	Conn *ready;  /* have whole frames read, and room for them again */
 	Conn *dead;
 	PeerCount *peers;
@@ -73,6 +75,7 @@ struct NetServer
 	int spare_fd;  /* given up for a moment to refuse a connection when descriptors run out */
 	bool quiesced;
 	ev_prepare prepare;
+	ev_idle again; /* active while `ready` is not empty: the loop does not wait */
 	ev_timer idle_timer;
 	NetStats stats;
 };
@@ -81,6 +84,7 @@ struct NetServer
 Conn *conn_new(NetServer *s, Listener *l, int fd, const struct sockaddr_storage *addr);
 void conn_close(Conn *conn, const char *why); /* why NULL: the peer went, nothing to tell */
 void conn_update(Conn *conn);                 /* read or not, by the connection's state */
+bool conn_has_room(const Conn *conn);         /* for the buffer that it waits for */
 void conn_take_frames(Conn *conn);
 void conn_free(Conn *conn);
 

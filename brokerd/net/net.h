@@ -8,8 +8,9 @@
  *     conn->head -> [answered] -> [answered] -> [pending] -> [answered] -> NULL     (oldest first)
  *                    \__ sent now ________/      '- nothing behind it leaves before it is answered
  *
- * At most NET_IN_FLIGHT requests of a connection run at once; then its socket is not read, so that a client
- * that does not take its answers stops itself.  A request with `hold` set keeps later frames unread
+ * At most NET_IN_FLIGHT requests of a connection are begun and not yet answered to the last byte, and none is
+ * begun behind answers of NET_UNSENT_MAX bytes; then its socket is not read, so that a client that does not
+ * take its answers stops itself.  A request with `hold` set keeps later frames unread
  * until it is answered.
  *
  * A response is bytes with holes: at a hole the bytes of a NetPiece go out, from memory or by sendfile.
@@ -33,7 +34,8 @@
 
 enum
 {
-	NET_IN_FLIGHT = 16
+	NET_IN_FLIGHT = 16,
+	NET_UNSENT_MAX = 256 << 10 /* bytes in memory; what is sent from files does not count */
 };
 
 typedef struct NetServer NetServer;

@@ -100,7 +100,6 @@ request_answered(Request *req)
 		return false;
 	}
 	req->answered = true;
-	req->conn->in_flight--;
 	if (req->hold)
 		req->conn->holding = false;
 	return true;
@@ -114,7 +113,10 @@ net_respond(Request *req, const uint8_t *out, size_t out_len, NetHole *holes, in
 	req->holes = holes;
 	req->n_holes = n_holes;
 	if (request_answered(req))
+	{
+		req->conn->unsent += out_len;
 		conn_want_flush(req->conn);
+	}
 }
 
 void

@@ -125,6 +125,8 @@ advance(Conn *conn, size_t n)
 		if (conn->sent < size)
 			break;
 		conn->sent -= size;
+		conn->unsent -= req->out_len;
+		conn->in_flight--;
 		conn->head = req->next;
 		if (conn->head == NULL)
 			conn->tail = NULL;

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -20,27 +21,48 @@ enum
 	STALLED_FRAME_MS = 30 * 1000 /* a half-sent frame without progress, while memory is short */
 };
 
-/* Everything that was answered in this turn leaves, and frames that had to wait for it get their turn. */
+static void
+flush_all(NetServer *s)
+{
+	Conn *conn;
+
+	while ((conn = s->flushing) != NULL)
+	{
+		DL_DELETE2(s->flushing, conn, flush_prev, flush_next);
+		conn->want_flush = false;
+		conn_flush(conn);
+	}
+}
+
+/*
+ * Everything that was answered in this turn leaves, and frames that had to wait for it get their turn: each
+ * connection once, so that one with many frames in its buffer does not keep the others waiting.
+ */
 static void
 finish_turn(NetServer *s)
 {
-	while (s->flushing != NULL || s->ready != NULL)
-	{
-		Conn *conn;
+	Conn *conn;
 
-		while ((conn = s->flushing) != NULL)
-		{
-			DL_DELETE2(s->flushing, conn, flush_prev, flush_next);
-			conn->want_flush = false;
-			conn_flush(conn);
-		}
-		if ((conn = s->ready) != NULL)
-		{
-			DL_DELETE2(s->ready, conn, ready_prev, ready_next);
-			conn->ready = false;
-			conn_take_frames(conn);
-		}
+	flush_all(s);
+	while ((conn = s->ready) != NULL)
+	{
+		DL_DELETE2(s->ready, conn, ready_prev, ready_next);
+		conn->ready = false;
+		conn_take_frames(conn); /* as many as may run at once: only a flush makes room again */
 	}
+	flush_all(s);
+	if (s->ready != NULL)
+		ev_idle_start(s->opt.loop, &s->again);
+	else
+		ev_idle_stop(s->opt.loop, &s->again);
+}
+
+static void
+on_again(struct ev_loop *loop, ev_idle *w, int revents)
+{
+	(void) loop;
+	(void) w;
+	(void) revents;
 }
 
 static void
@@ -64,7 +86,7 @@ on_prepare(struct ev_loop *loop, ev_prepare *w, int revents)
 	(void) revents;
 	finish_turn(s);
 	/* Memory came back: one connection a turn, so that it takes what it needs before the next is asked. */
-	if (s->hungry != NULL && (s->pool.used == 0 || s->pool.used + NET_BUF_SMALL <= s->pool.limit))
+	if (s->hungry != NULL && conn_has_room(s->hungry))
 	{
 		Conn *conn = s->hungry;
 
@@ -73,6 +95,15 @@ on_prepare(struct ev_loop *loop, ev_prepare *w, int revents)
 		conn_update(conn);
 	}
 	free_dead(s);
+}
+
+/* Who waits for memory is not read, so that its end shows only here. */
+static bool
+peer_went(const Conn *conn)
+{
+	struct pollfd p = {.fd = conn->fd, .events = POLLRDHUP};
+
+	return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
 static void
@@ -84,11 +115,15 @@ on_idle_timer(struct ev_loop *loop, ev_timer *w, int revents)
 
 	(void) loop;
 	(void) revents;
+	DL_FOREACH_SAFE2(s->hungry, conn, next, hungry_next)
+	if (peer_went(conn))
+		conn_close(conn, NULL);
 	DL_FOREACH_SAFE (s->conns, conn, next)
 	{
 		int64_t quiet = now - conn->last_active_ms;
 
-		if (s->hungry != NULL && conn->buf != NULL && quiet > STALLED_FRAME_MS)
+		/* The longest silent first, and no more of them than the next in the queue needs. */
+		if (s->hungry != NULL && conn->buf != NULL && quiet > STALLED_FRAME_MS && !conn_has_room(s->hungry))
 			conn_close(conn, "a frame made no progress for 30 s while request memory was short");
 		else if (quiet < s->opt.max_idle_ms)
 		{
@@ -113,6 +148,7 @@ net_server_new(const NetOptions *opt)
 	ev_prepare_init(&s->prepare, on_prepare);
 	s->prepare.data = s;
 	ev_prepare_start(opt->loop, &s->prepare);
+	ev_idle_init(&s->again, on_again);
 	ev_timer_init(&s->idle_timer, on_idle_timer, 1., 1.);
 	s->idle_timer.data = s;
 	ev_timer_start(opt->loop, &s->idle_timer);
@@ -350,6 +386,7 @@ net_server_free(NetServer *s)
 	net_server_close_connections(s);
 	close_listeners(s);
 	ev_prepare_stop(s->opt.loop, &s->prepare);
+	ev_idle_stop(s->opt.loop, &s->again);
 	ev_timer_stop(s->opt.loop, &s->idle_timer);
 	while (s->free_requests != NULL)
 	{

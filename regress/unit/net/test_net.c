@@ -384,6 +384,43 @@ test_slow_reader(void)
 	free(big);
 }
 
+/* Many requests are written and no answer is read: the server begins no more than their answers have room for. */
+static void
+test_flood_without_reading(void)
+{
+	enum
+	{
+		FRAME = 1000
+	};
+	Server s;
+	uint8_t frame[FRAME + 4] = {0, 0, FRAME >> 8, FRAME & 0xff};
+	int64_t sent = 0;
+	int fd, quiet = 0;
+	uint8_t *got = malloc(FRAME + 4);
+
+	server_start(&s, 64 << 20, 100);
+	s.echo = true;
+	fd = connect_to(&s);
+	while (quiet < 20 && sent < 256 << 20)
+	{
+		ssize_t n = write(fd, frame + sent % (FRAME + 4), (size_t) (FRAME + 4 - sent % (FRAME + 4)));
+
+		sent += n > 0 ? n : 0;
+		quiet = n > 0 ? 0 : quiet + 1;
+		if (n <= 0)
+			turn(&s);
+	}
+	ok(sent < 256 << 20, "a client that takes no answers is not read for ever");
+	for (int64_t i = 0; i < sent / (FRAME + 4); i++)
+		if (!receive(&s, fd, got, FRAME + 4))
+			quiet = -1;
+	ok(quiet > 0, "once it reads, it gets every answer");
+	is_int(s.n_seen, sent / (FRAME + 4), "and every request was seen");
+	close(fd);
+	server_stop(&s);
+	free(got);
+}
+
 /* Request memory for two buffers: a third client waits until one is given back, and is served then. */
 static void
 test_memory(void)
@@ -413,6 +450,67 @@ test_memory(void)
 	net_drop(s.seen[2]);
 	close(fds[2]);
 	server_stop(&s);
+}
+
+/* Half-sent large requests up to the limit: small requests of others go on; so does one larger than the limit. */
+static void
+test_memory_for_small(void)
+{
+	enum
+	{
+		LIMIT = 16 * NET_BUF_SMALL,
+		LARGE = 4 * NET_BUF_SMALL,
+		SENT = 100000, /* fits into the kernel, so that the end behind it is seen */
+		CLIENTS = 8
+	};
+	Server s;
+	NetStats stats;
+	uint8_t *part = calloc(1, SENT);
+	uint32_t prefix = htonl(LARGE);
+	uint8_t got[8];
+	int fds[CLIENTS], other;
+
+	memcpy(part, &prefix, 4);
+	server_start(&s, LIMIT, 100);
+	s.echo = true;
+	for (int i = 0; i < CLIENTS; i++)
+	{
+		fds[i] = connect_to(&s);
+		if (write(fds[i], part, SENT) != SENT)
+			printf("# short write\n");
+	}
+	for (int i = 0; i < 100; i++)
+		turn(&s);
+	net_server_stats(s.net, &stats);
+	ok(stats.buffer_peak <= LIMIT + NET_BUF_SMALL,
+	   "the limit holds, but for a buffer that another one replaces");
+	other = connect_to(&s);
+	send_frame(other, 4, 'o');
+	ok(receive(&s, other, got, 8), "a small request is served beside large ones that wait for memory");
+	for (int i = 0; i < CLIENTS; i++)
+		close(fds[i]);
+	close(other);
+	RUN_UNTIL(&s, s.n_closed == CLIENTS + 1);
+	is_int(s.n_closed, CLIENTS + 1, "clients that go while they wait for memory are noticed");
+	server_stop(&s);
+	free(part);
+}
+
+static void
+test_frame_above_limit(void)
+{
+	Server s;
+	uint8_t *got = malloc(MAX_FRAME);
+	int fd;
+
+	server_start(&s, 2 * NET_BUF_SMALL, 100);
+	s.echo = true;
+	fd = connect_to(&s);
+	send_frame(fd, 3 * NET_BUF_SMALL, 'x');
+	ok(receive(&s, fd, got, 3 * NET_BUF_SMALL + 4), "a request larger than all request memory is read alone");
+	close(fd);
+	server_stop(&s);
+	free(got);
 }
 
 static void
@@ -464,7 +562,10 @@ main(void)
 	test_hold();
 	test_pieces();
 	test_slow_reader();
+	test_flood_without_reading();
 	test_memory();
+	test_memory_for_small();
+	test_frame_above_limit();
 	test_large_frame_grows();
 	test_connection_limit();
 	return tap_done();
