@@ -42,6 +42,10 @@ test_basic(void)
 	is_int(log_latest_epoch(log), 3, "and its epoch");
 	ok(memcmp(log_topic_id(log).b, harness_topic_id.b, 16) == 0, "and its topic id");
 	is_int(harness_count_batches(&h, log, 0, 100), 10, "and its batches");
+	is_int(harness_read(&h, log, 7, 12, 1000000), 0, "from the files, up to a limit");
+	is_int(h.slice.first_offset, 5, "begins with the batch of the offset");
+	is_int(h.slice.next_offset, 15, "ends with the last batch that begins below the limit");
+	log_slice_release(&h.slice);
 	ok(harness_append_synced(&h, log, &(BatchSpec){.records = 2}), "it goes on");
 	is_int(log_synced_end(log), 52, "at the right offset");
 	harness_close(&h);
