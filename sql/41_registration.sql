@@ -62,6 +62,7 @@ BEGIN
 
 	SELECT * INTO o FROM brokers b WHERE b.broker_id = a.id;
 	known := FOUND;
+	PERFORM pg_stat_clear_snapshot();
 	IF known AND o.directory_id <> a.directory AND o.backend_pid <> pg_backend_pid() AND session_exists(o.backend_pid, o.backend_start) THEN
 		PERFORM end_older_session(a.id, a.directory); -- it came while we waited for lock 1: PB101
 	END IF;

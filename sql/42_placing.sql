@@ -9,19 +9,20 @@ CREATE FUNCTION broker_internal.placeable_brokers(factor int, OUT ids int[], OUT
 $$;
 
 -- What a topic still waits for before it can be placed; NULL: nothing.
-CREATE FUNCTION broker_internal.cannot_place(factor int, assignment jsonb) RETURNS text STABLE LANGUAGE sql AS $$
+CREATE FUNCTION broker_internal.cannot_place(t broker_internal.topics) RETURNS text STABLE LANGUAGE sql AS $$
 	SELECT CASE
 		WHEN NOT EXISTS (SELECT FROM brokers WHERE NOT fenced AND NOT stopping) THEN 'a broker that is alive'
-		WHEN assignment IS NOT NULL THEN
-			(SELECT 'broker ' || string_agg(DISTINCT r.value, ', ') FROM jsonb_each(assignment) a, jsonb_array_elements_text(a.value) r
-				WHERE NOT EXISTS (SELECT FROM brokers b WHERE b.broker_id = r.value::int))
-		WHEN (SELECT count(*) FROM brokers) < factor THEN
-			format('%s more brokers: %s replicas are wished', factor - (SELECT count(*) FROM brokers), factor) END
+		WHEN missing.ids IS NOT NULL THEN 'broker ' || missing.ids
+		WHEN (SELECT count(*) FROM brokers) < t.replication_factor THEN
+			format('%s more brokers: %s replicas are wished', t.replication_factor - (SELECT count(*) FROM brokers), t.replication_factor) END
+	FROM (SELECT string_agg(DISTINCT r.value, ', ') AS ids FROM jsonb_each(t.assignment) a, jsonb_array_elements_text(a.value) r
+		WHERE NOT EXISTS (SELECT FROM partitions p WHERE p.topic_id = t.topic_id AND p.partition = a.key::int)
+			AND NOT EXISTS (SELECT FROM brokers b WHERE b.broker_id = r.value::int)) missing
 $$;
 
 -- Makes the partitions of a topic that are wished and not there yet.  Returns how many, or NULL and changes
 -- nothing when it cannot.  The caller holds lock 1.
-CREATE FUNCTION broker_internal.place_topic(id uuid, v bigint, incarnation bigint, why text) RETURNS int LANGUAGE plpgsql AS $$
+CREATE FUNCTION broker_internal.place_topic(id uuid, v bigint, incarnation bigint) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
 	t        topics;
 	first    int;
@@ -40,15 +41,13 @@ BEGIN
 	IF added <= 0 THEN
 		RETURN 0;
 	END IF;
-	IF cannot_place(t.replication_factor, t.assignment) IS NOT NULL THEN
+	IF cannot_place(t) IS NOT NULL THEN
 		RETURN NULL;
 	END IF;
 	UPDATE cluster SET placed = placed + added RETURNING placed - added INTO start;
-	IF t.assignment IS NULL THEN
-		SELECT place(b.ids, b.racks, added, t.replication_factor, start) INTO flat FROM placeable_brokers(t.replication_factor) b;
-	END IF;
+	SELECT place(b.ids, b.racks, added, t.replication_factor, start) INTO flat FROM placeable_brokers(t.replication_factor) b;
 	WITH r AS (
-		SELECT n AS partition, CASE WHEN t.assignment IS NULL
+		SELECT n AS partition, CASE WHEN t.assignment -> n::text IS NULL -- not asked for: placed by us
 				THEN flat[(n - first) * t.replication_factor + 1 : (n - first + 1) * t.replication_factor]
 				ELSE (SELECT array_agg(a.value::int ORDER BY a.ordinality) FROM jsonb_array_elements_text(t.assignment -> n::text) WITH ORDINALITY a) END AS replicas
 		FROM generate_series(first, t.partitions - 1) n

@@ -52,6 +52,8 @@ END
 $$;
 
 -- Takes up the operations that wait, by their state.  A row that a person holds is left for the next round.
+-- One that cannot be done fails by itself; it does not hold up the others.  Lock 1 is held for a short while
+-- only: what is left after 200 ms is for the next round.
 -- Returns the version that it took, NULL when there was nothing to do.
 CREATE FUNCTION broker_internal.take_up(v_in bigint) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
@@ -59,10 +61,11 @@ DECLARE
 	v     bigint := v_in;
 	c     cluster;
 	why   text;
+	begun timestamptz := clock_timestamp();
 BEGIN
 	FOR o IN SELECT * FROM operations WHERE state = 'waiting' ORDER BY operation_id LIMIT 500 FOR UPDATE SKIP LOCKED LOOP
 		IF o.kind IN ('topic.create', 'topic.partitions') THEN
-			SELECT cannot_place(t.replication_factor, t.assignment) INTO why FROM topics t WHERE t.topic_id = o.topic_id AND t.deleted_at IS NULL;
+			SELECT cannot_place(t) INTO why FROM topics t WHERE t.topic_id = o.topic_id AND t.deleted_at IS NULL;
 			IF why IS NOT NULL THEN
 				IF o.waiting_for IS DISTINCT FROM why THEN
 					UPDATE operations SET waiting_for = why WHERE operation_id = o.operation_id;
@@ -74,23 +77,28 @@ BEGIN
 			SELECT n.version INTO v FROM next_version() n;
 		END IF;
 		SELECT * INTO c FROM cluster;
-		CASE o.kind
-			WHEN 'topic.create', 'topic.partitions' THEN
-				PERFORM place_topic(o.topic_id, v, c.pg_incarnation, o.kind);
-			WHEN 'topic.config' THEN
-				INSERT INTO changes VALUES (v, o.topic_id) ON CONFLICT DO NOTHING;
-				IF o.args ? 'unclean.leader.election.enable' THEN
-					PERFORM decide('leaderless', '{}', v, c.epoch_floor, c.pg_incarnation, 'unclean.leader.election.enable was changed');
-				END IF;
-			WHEN 'cluster.config', 'broker.config', 'group.config' THEN
-				UPDATE cluster SET configs_version = v;
-				IF o.args ? 'unclean.leader.election.enable' THEN
-					PERFORM decide('leaderless', '{}', v, c.epoch_floor, c.pg_incarnation, 'unclean.leader.election.enable was changed');
-				END IF;
-			WHEN 'topic.delete' THEN
-				PERFORM drop_partitions(o.topic_id, v);
-		END CASE;
-		UPDATE operations SET state = 'done', waiting_for = NULL, finished_at = clock_timestamp() WHERE operation_id = o.operation_id;
+		BEGIN
+			CASE o.kind
+				WHEN 'topic.create', 'topic.partitions' THEN
+					PERFORM place_topic(o.topic_id, v, c.pg_incarnation);
+				WHEN 'topic.config' THEN
+					INSERT INTO changes VALUES (v, o.topic_id) ON CONFLICT DO NOTHING;
+				WHEN 'cluster.config', 'broker.config', 'group.config' THEN
+					UPDATE cluster SET configs_version = v;
+				WHEN 'topic.delete' THEN
+					PERFORM drop_partitions(o.topic_id, v);
+			END CASE;
+			IF o.args ? 'unclean.leader.election.enable' THEN
+				PERFORM decide('leaderless', '{}', v, c.epoch_floor, c.pg_incarnation, 'unclean.leader.election.enable was changed');
+			END IF;
+			UPDATE operations SET state = 'done', waiting_for = NULL, finished_at = clock_timestamp() WHERE operation_id = o.operation_id;
+		EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+			NULL; -- somebody holds a row of it: next round
+		WHEN OTHERS THEN
+			RAISE WARNING 'operation % (% of %) failed: %', o.operation_id, o.kind, o.object, SQLERRM;
+			UPDATE operations SET state = 'failed', waiting_for = NULL, error = SQLERRM, finished_at = clock_timestamp() WHERE operation_id = o.operation_id;
+		END;
+		EXIT WHEN clock_timestamp() - begun > interval '200 ms';
 	END LOOP;
 	RETURN v;
 END
@@ -153,7 +161,8 @@ BEGIN
 	SELECT * INTO d FROM find_dead(tick_1.broker_id, tick_1.refused);
 	IF cardinality(d.dead) > 0 OR d.suspects IS NOT NULL OR d.cleared IS NOT NULL OR d.guard_new IS NOT NULL OR d.guard_reset THEN
 		SELECT n.version, n.epoch_floor, n.incarnation INTO v, floor, inc FROM next_version() n;
-		-- Between the look and lock 1 a broker may have come back.
+		-- Between the look and lock 1 a broker may have come back, in a session that was not there then.
+		PERFORM pg_stat_clear_snapshot();
 		SELECT * INTO d FROM find_dead(tick_1.broker_id, tick_1.refused);
 		UPDATE brokers b SET suspect_since = clock_timestamp(), changed_version = v WHERE b.broker_id = ANY (d.suspects);
 		UPDATE brokers b SET suspect_since = NULL, changed_version = v WHERE b.broker_id = ANY (d.cleared);

@@ -156,7 +156,7 @@ BEGIN
 			RAISE EXCEPTION 'the assignment has % partitions, % are added', a.count, total - t.partitions USING ERRCODE = 'PB039';
 		END IF;
 	END IF;
-	UPDATE topics x SET partitions = total, assignment = more WHERE x.topic_id = t.topic_id;
+	UPDATE topics x SET partitions = total, assignment = CASE WHEN more IS NULL THEN x.assignment ELSE coalesce(x.assignment, '{}') || more END WHERE x.topic_id = t.topic_id;
 	PERFORM add_event('topic.partitions', 'topic ' || t.topic, t.topic, NULL, NULL, NULL, t.partitions::text, total::text, NULL, actor, via, client_addr, NULL);
 	RETURN total - t.partitions;
 END

@@ -10,7 +10,7 @@ CREATE FUNCTION broker_internal.kafka_error(state text) RETURNS int IMMUTABLE LA
 $$;
 
 CREATE FUNCTION broker_internal.one_sentence(message text, detail text, hint text) RETURNS text IMMUTABLE LANGUAGE sql AS $$
-	SELECT message || CASE WHEN detail <> '' OR hint <> '' THEN '.' ELSE '' END || coalesce(' ' || nullif(detail, ''), '') || coalesce(' ' || nullif(hint, ''), '')
+	SELECT CASE WHEN message = 'canceling statement due to lock timeout' THEN 'an open transaction is changing the same; try again' ELSE message END || CASE WHEN detail <> '' OR hint <> '' THEN '.' ELSE '' END || coalesce(' ' || nullif(detail, ''), '') || coalesce(' ' || nullif(hint, ''), '')
 $$;
 
 CREATE FUNCTION broker_internal.create_topics_1(actor text, client_addr inet, topics jsonb, validate_only bool)
@@ -31,8 +31,8 @@ BEGIN
 			SELECT a.topic_id, a.partitions, a.replication_factor INTO topic_id, partitions, replication_factor
 				FROM add_topic(topic, nullif((wish ->> 'partitions')::int, -1), nullif((wish ->> 'replication_factor')::int, -1),
 					nullif(wish -> 'config', 'null'), nullif(wish -> 'assignment', 'null'), true, actor, 'kafka', client_addr) a;
-			IF place_topic(topic_id, n.version, n.incarnation, 'created') IS NULL THEN
-				RAISE EXCEPTION 'the topic waits for %', cannot_place(replication_factor, nullif(wish -> 'assignment', 'null')) USING ERRCODE = 'PB038';
+			IF place_topic(topic_id, n.version, n.incarnation) IS NULL THEN
+				RAISE EXCEPTION 'the topic waits for %', (SELECT cannot_place(t) FROM topics t WHERE t.topic_id = create_topics_1.topic_id) USING ERRCODE = 'PB038';
 			END IF;
 			SELECT coalesce(jsonb_object_agg(c.config_key, c.value), '{}') INTO config FROM configs c WHERE c.scope = 'topic' AND c.object = topic_id::text;
 			IF validate_only THEN
@@ -118,8 +118,8 @@ BEGIN
 				SELECT jsonb_object_agg(t.partitions + a.n - 1, a.e) INTO more FROM jsonb_array_elements(wish -> 'assignment') WITH ORDINALITY a(e, n);
 			END IF;
 			PERFORM add_partitions(t, (wish ->> 'count')::int, more, actor, 'kafka', client_addr);
-			IF place_topic(t.topic_id, n.version, n.incarnation, 'partitions added') IS NULL THEN
-				RAISE EXCEPTION 'the partitions wait for %', cannot_place(t.replication_factor, more) USING ERRCODE = 'PB038';
+			IF place_topic(t.topic_id, n.version, n.incarnation) IS NULL THEN
+				RAISE EXCEPTION 'the partitions wait for %', (SELECT cannot_place(x) FROM topics x WHERE x.topic_id = t.topic_id) USING ERRCODE = 'PB038';
 			END IF;
 			IF validate_only THEN
 				RAISE EXCEPTION USING ERRCODE = 'PB000', MESSAGE = 'only a check';

@@ -150,4 +150,26 @@ SELECT bag_eq('SELECT pg_temp.pages(0, 3)', 'SELECT topic_id::text FROM broker_i
 SELECT bag_eq('SELECT pg_temp.pages((SELECT version - 1 FROM broker_internal.cluster), 3)', $$ SELECT fx.topic_id('ten' || n)::text FROM generate_series(1, 10) n $$, 'likewise since a version');
 UPDATE broker_internal.cluster SET changes_since = version;
 SELECT bag_eq($$ SELECT topic_id FROM broker_internal.topics_1((SELECT version - 1 FROM broker_internal.cluster), NULL, 100000) $$, $$ SELECT topic_id FROM broker_internal.topics_1(0, NULL, 100000) $$, 'who asks since a version that is pruned gets all');
+
+-- an operation that cannot be done fails by itself
+INSERT INTO broker_internal.operations (kind, object, requested_by) VALUES ('nonsense', 'x', 'test');
+\o /dev/null
+SELECT broker.create_topic('after_nonsense');
+SELECT fx.tick();
+\o
+SELECT results_eq($$ SELECT kind, state, error FROM broker.operations WHERE object IN ('x', 'topic after_nonsense') ORDER BY operation_id $$,
+	$$ VALUES ('nonsense', 'failed', 'case not found'), ('topic.create', 'done', NULL) $$, 'and does not hold up the others');
+
+-- an assignment that is not placed yet is kept when partitions are added
+UPDATE broker_internal.brokers SET stopping = true;
+\o /dev/null
+SELECT broker.create_topic('assigned', assignment => '{"0":[1],"1":[1]}');
+SELECT broker.set_partition_count('assigned', 3);
+SELECT fx.tick();
+UPDATE broker_internal.brokers SET stopping = false;
+SELECT fx.register(2);
+SELECT fx.tick();
+\o
+SELECT is((SELECT string_agg(replicas::text, ' ' ORDER BY partition) FROM broker.partitions WHERE topic = 'assigned' AND partition < 2), '{1} {1}', 'as it was wished');
+SELECT is((SELECT count(*) FROM broker.partitions WHERE topic = 'assigned'), 3::bigint, 'with the added one');
 SELECT finish();
