@@ -238,8 +238,10 @@ on_operations(void *ctx, const MetaOperation *operations, int n)
 {
 	Lifecycle *life = ctx;
 
-	if (life->broker.serving && !life->broker.stopping)
-		operations_take(&life->broker, operations, n);
+	if (!life->broker.serving || life->broker.stopping)
+		return;
+	operations_take(&life->broker, operations, n);
+	groups_asked(life->broker.groups);
 }
 
 static void
@@ -449,10 +451,11 @@ finish(Lifecycle *life)
 
 	if (broker->net != NULL)
 		net_server_close_connections(broker->net);
-	reporter_free(life->reporter);
-	operations_free(broker);
 	if (broker->meta != NULL)
 		meta_free(broker->meta);
+	/* What meta had under way came back to these. */
+	reporter_free(life->reporter);
+	operations_free(broker);
 	groups_free(broker->groups);
 	if (broker->logs != NULL)
 		log_manager_close(broker->logs);
