@@ -49,7 +49,9 @@ groups_settle(Groups *groups)
 	{
 		if (action->kind == GROUP_SAVE)
 			groups_save(groups, action);
-		else if (action->kind != GROUP_NOTE_STATE)
+		else if (action->kind == GROUP_NOTE_STATE)
+			groups_note_state(groups, action->group_id, action->state);
+		else
 			groups_answer(groups, action);
 	}
 	groups->settling = false;
@@ -337,6 +339,12 @@ void
 groups_image_changed(Groups *groups)
 {
 	groups_refresh_slots(groups);
+}
+
+void
+groups_asked(Groups *groups)
+{
+	groups->look_until = groups_now() + GROUPS_LOOK_MS;
 	groups_take_requests(groups);
 }
 
@@ -361,6 +369,12 @@ on_housekeeping(struct ev_loop *loop, ev_timer *timer, int revents)
 						KERR_COORDINATOR_NOT_AVAILABLE);
 	if (groups->slots_wanted || meta_version(groups->broker->meta) > groups->slots_version)
 		groups_refresh_slots(groups);
+	if (now < groups->look_until || now >= groups->next_look)
+	{
+		groups->next_look = now + GROUPS_LOOK_MS;
+		groups_take_requests(groups);
+	}
+	groups_send_notes(groups);
 	if (now >= groups->next_expiry)
 	{
 		groups->next_expiry = now + config->offsets_retention_check_interval_ms;
@@ -442,6 +456,7 @@ groups_free(Groups *groups)
 		free(p);
 	}
 	groups_drop_saves(groups, -1);
+	groups_drop_requests(groups);
 	commit_queue_free(groups->commits);
 	group_set_free(groups->set);
 	free(groups->batch_entries);

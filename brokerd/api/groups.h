@@ -31,6 +31,7 @@ void groups_free(Groups *groups); /* answers nobody */
 void groups_registered(Groups *groups); /* a broker epoch is in hand */
 void groups_fenced(Groups *groups);     /* it is gone: no slot is ours */
 void groups_image_changed(Groups *groups);
+void groups_asked(Groups *groups); /* a person may have asked for something */
 void groups_connection(Groups *groups, bool connected);
 void groups_stop(Groups *groups); /* answer everybody who is parked: NOT_COORDINATOR */
 

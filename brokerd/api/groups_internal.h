@@ -16,7 +16,9 @@ enum
 	GROUPS_CALL_MS = 10000,   /* how long one call may take */
 	GROUPS_BATCH_ROWS = 5000, /* offsets a call */
 	GROUPS_PAGE = 500,        /* groups a page when a slot is loaded */
-	GROUPS_COMMIT_TRIES = 3
+	GROUPS_COMMIT_TRIES = 3,
+	GROUPS_LOOK_MS =
+		10000 /* requests are looked for so often, and each half second for so long after a sign of one */
 };
 
 /* A call that is answered later. */
@@ -85,7 +87,16 @@ struct Groups
 
 	int64_t next_expiry; /* of offsets.retention.check.interval.ms */
 	bool expiring;
+
+	/* Requests of administrators, one after the other. */
+	struct GroupRequest *requests;
 	bool requests_calling;
+	int64_t look_until; /* for requests that wait for leaders or for members to go */
+	int64_t next_look;
+
+	/* States to be noted for people. */
+	struct StateNote *notes;
+	bool noting;
 };
 
 /* groups.c */
@@ -106,6 +117,9 @@ void groups_commit_answer(void *arg, uint64_t request, int16_t error);
 
 /* groups_request.c */
 void groups_take_requests(Groups *groups);
+void groups_drop_requests(Groups *groups);
+void groups_note_state(Groups *groups, WStr group_id, GroupState state);
+void groups_send_notes(Groups *groups);
 void groups_expire_offsets(Groups *groups);
 
 #endif

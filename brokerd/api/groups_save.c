@@ -293,6 +293,8 @@ groups_save(Groups *groups, const GroupAction *action)
 	job->params[P_HISTORY] = history_json(&save->history);
 	job->next = groups->held;
 	groups->held = job;
+	/* A note that went behind it would hide what it writes. */
+	groups_note_state(groups, action->group_id, GROUP_STABLE);
 }
 
 /* Saves whose group has no commit waiting go; the others wait for the next batch. */

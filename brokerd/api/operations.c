@@ -1,8 +1,10 @@
 #include "brokerd/api/operations.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <utlist.h>
 
+#include "brokerd/meta/json.h"
 #include "wire/errors.h"
 
 typedef struct Operation
@@ -12,6 +14,8 @@ typedef struct Operation
 	int64_t id;
 	int32_t partition;
 	int64_t wanted; /* log start offset */
+	bool locating;  /* a reader thread looks for a time */
+	bool dropped;   /* the broker stops: free it when the reader is done */
 	PartitionWaiter waiter;
 } Operation;
 
@@ -50,13 +54,85 @@ on_moved(PartitionWaiter *w, int16_t error)
 		finish(op, -1, KERR_KAFKA_STORAGE_ERROR);
 }
 
+static Partition *
+find_partition(Operation *op, const MetaOperation *asked)
+{
+	PartitionTopic *topic = partitions_topic_by_id(op->broker->partitions, &asked->topic_id);
+
+	return topic != NULL && asked->partition >= 0 && asked->partition < topic->n_partitions
+			   ? &topic->partitions[asked->partition]
+			   : NULL;
+}
+
+/* ---- group.locate: where a group that is reset goes ---- */
+
+/* {"timestamp": n}, with ListOffsets' special times: -1 the end, -2 the start. */
+static int64_t
+read_timestamp(const char *args)
+{
+	MetaJson j = {.p = args};
+	int64_t timestamp = -1;
+	char *key;
+
+	if (!meta_json_begin(&j, '{'))
+		return timestamp;
+	while ((key = meta_json_key(&j)) != NULL)
+	{
+		char *value = meta_json_scalar(&j);
+
+		if (value != NULL && strcmp(key, "timestamp") == 0)
+			timestamp = strtoll(value, NULL, 10);
+		free(value);
+		free(key);
+	}
+	return timestamp;
+}
+
+static void
+on_located(void *ctx, int16_t error, int64_t offset, int64_t timestamp, int32_t leader_epoch)
+{
+	Operation *op = ctx;
+
+	(void) timestamp;
+	(void) leader_epoch;
+	op->locating = false;
+	if (op->dropped)
+		free(op);
+	else
+		/* Nothing at or after that time: the end, as Kafka's tool does it. */
+		finish(op, offset < 0 ? op->wanted : offset, error);
+}
+
+static void
+locate(Operation *op, const MetaOperation *asked)
+{
+	Partition *p = find_partition(op, asked);
+	int16_t error = p == NULL ? KERR_UNKNOWN_TOPIC_OR_PARTITION : partition_check_leader(p, -1);
+	int64_t timestamp = read_timestamp(asked->args_json);
+
+	if (error != KERR_NONE)
+	{
+		finish(op, -1, error);
+		return;
+	}
+	op->wanted = p->high_watermark;
+	if (timestamp == -2)
+		finish(op, log_start_offset(p->log), KERR_NONE);
+	else if (timestamp < 0)
+		finish(op, op->wanted, KERR_NONE);
+	else
+	{
+		op->locating = true;
+		log_find_time(p->log, timestamp, op->wanted, on_located, op);
+	}
+}
+
+/* ---- delete_records ---- */
+
 static void
 delete_records(Operation *op, const MetaOperation *asked)
 {
-	PartitionTopic *topic = partitions_topic_by_id(op->broker->partitions, &asked->topic_id);
-	Partition *p = topic != NULL && asked->partition >= 0 && asked->partition < topic->n_partitions
-					   ? &topic->partitions[asked->partition]
-					   : NULL;
+	Partition *p = find_partition(op, asked);
 	int16_t error;
 
 	if (p == NULL)
@@ -99,7 +175,10 @@ operations_take(Broker *broker, const MetaOperation *operations, int n)
 	{
 		Operation *op;
 
-		if (under_way(broker, &operations[i]) || strcmp(operations[i].kind, "delete_records") != 0)
+		bool is_locate = strcmp(operations[i].kind, "group.locate") == 0;
+
+		if (under_way(broker, &operations[i]) ||
+			(!is_locate && strcmp(operations[i].kind, "delete_records") != 0))
 			continue;
 		op = calloc(1, sizeof(*op));
 		if (op == NULL)
@@ -108,7 +187,10 @@ operations_take(Broker *broker, const MetaOperation *operations, int n)
 		op->id = operations[i].id;
 		op->partition = operations[i].partition;
 		DL_APPEND(broker->operations, op);
-		delete_records(op, &operations[i]);
+		if (is_locate)
+			locate(op, &operations[i]);
+		else
+			delete_records(op, &operations[i]);
 	}
 }
 
@@ -121,6 +203,8 @@ operations_free(Broker *broker)
 	{
 		partition_unwait(&op->waiter);
 		DL_DELETE(broker->operations, op);
-		free(op);
+		op->dropped = true;
+		if (!op->locating)
+			free(op);
 	}
 }

@@ -58,6 +58,7 @@ void
 control_on_notify(Meta *m)
 {
 	registration_heartbeat_now(m);
+	refresh_operations(m);
 	if (m->is_controller)
 		control_tick_now(m);
 }

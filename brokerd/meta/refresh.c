@@ -71,9 +71,9 @@ on_operations(void *ctx, const MetaResult *r)
 	int n = meta_result_rows(r);
 	MetaOperation *operations;
 
-	if (m->stopped || meta_result_status(r) != META_OK || n == 0 || m->o.callbacks.on_operations == NULL)
+	if (m->stopped || meta_result_status(r) != META_OK || m->o.callbacks.on_operations == NULL)
 		return;
-	operations = meta_alloc((size_t) n * sizeof(*operations));
+	operations = meta_alloc((size_t) (n + 1) * sizeof(*operations));
 	for (int i = 0; i < n; i++)
 		operations[i] = (MetaOperation){.id = meta_result_int(r, i, 0),
 										.kind = meta_result_text(r, i, 1),
@@ -86,13 +86,21 @@ on_operations(void *ctx, const MetaResult *r)
 	free(operations);
 }
 
+/* What a person asked for does not always move the metadata version. */
+void
+refresh_operations(Meta *m)
+{
+	const char *params[2] = {NULL, NULL};
+
+	if (!m->stopped)
+		call(m, META_OPERATIONS, params, 2, on_operations);
+}
+
 /* ---- the end of a refresh ---- */
 
 static void
 refresh_done(Meta *m)
 {
-	const char *params[2] = {NULL, NULL};
-
 	if (m->refresh.full)
 	{
 		meta_image_full_end(m->image);
@@ -102,7 +110,7 @@ refresh_done(Meta *m)
 	m->refresh.running = false;
 	m->refreshes++;
 	publish(m);
-	call(m, META_OPERATIONS, params, 2, on_operations);
+	refresh_operations(m);
 	if (m->refresh.again)
 	{
 		m->refresh.again = false;

@@ -66,4 +66,55 @@ SELECT is((SELECT count(*) FROM broker_internal.fetch_offsets_1('h', NULL, NULL)
 SELECT broker_internal.note_groups_1(1, fx.epoch(1), '{h,gone}', '{preparing_rebalance,stable}');
 SELECT is((SELECT state FROM broker_internal.groups WHERE group_id = 'h'), 'preparing_rebalance', 'a group that rebalances');
 SELECT throws_ok($$ SELECT * FROM broker_internal.slots_1(1, 7) $$, 'PB077', NULL, 'another epoch');
+-- the doors: what is refused, and with which words
+CREATE FUNCTION pg_temp.refusal(call text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	d text; h text;
+BEGIN
+	EXECUTE call;
+	RETURN 'accepted';
+EXCEPTION WHEN OTHERS THEN
+	GET STACKED DIAGNOSTICS d = PG_EXCEPTION_DETAIL, h = PG_EXCEPTION_HINT;
+	RETURN concat_ws(' | ', SQLSTATE, SQLERRM, nullif(d, ''), nullif(h, ''));
+END
+$$;
+SELECT is(pg_temp.save('live', 0, 1, jsonb_build_array(pg_temp.member('m1', '{"t": [0]}'))), '0/1', 'a live group');
+SELECT is(pg_temp.commit('live', 1, 0, 10), 0, 'with an offset');
+SELECT is(pg_temp.refusal($$ SELECT * FROM broker.reset_offsets('LIVE', 't', to_offset => 1) $$), 'PB069 | group "LIVE" does not exist | Perhaps you meant "live".', 'reset of an unknown group');
+SELECT is(pg_temp.refusal($$ SELECT * FROM broker.reset_offsets('live', 'nope', to_offset => 1) $$), 'PB003 | topic "nope" does not exist | The topics are in broker.topics.', 'reset of an unknown topic');
+SELECT matches(pg_temp.refusal($$ SELECT * FROM broker.reset_offsets('live', 't') $$), '^22023 ', 'reset without a target');
+SELECT matches(pg_temp.refusal($$ SELECT * FROM broker.reset_offsets('live', 't', to_offset => 1, shift_by => 2) $$), '^22023 ', 'with two');
+SELECT matches(pg_temp.refusal($$ SELECT * FROM broker.reset_offsets('live', to_offset => 1, partitions => '{0}') $$), '^22023 ', 'partitions of no topic');
+SELECT is(pg_temp.refusal($$ SELECT * FROM broker.reset_offsets('live', 't', to_offset => 1, partitions => '{3}', dry_run => true) $$), 'PB003 | topic "t" has no partition 3 | The partitions are in broker.partitions.', 'a partition that is not there');
+SELECT is(pg_temp.refusal($$ SELECT * FROM broker.reset_offsets('live', 't', to_offset => 1) $$),
+	'PB068 | group "live" is not empty | It has 1 member in generation 1: c (10.0.0.7). | Stop them, or pass fence => true: they rejoin in generation 2 and go on from the new offsets.', 'reset of a live group');
+SELECT results_eq($$ SELECT * FROM broker.reset_offsets('live', 't', to_offset => 7, dry_run => true) $$, $$ VALUES ('t', 0, 10::bigint, 7::bigint, -3::bigint, NULL::interval) $$, 'a dry run shows what it would do, of a live group too');
+SELECT is((SELECT count(*) FROM broker.operations WHERE kind LIKE 'group%')::int, 0, 'and asks for nothing');
+SELECT is(pg_temp.refusal($$ SELECT broker.delete_group('live') $$),
+	'PB068 | group "live" is not empty | It has 1 member in generation 1: c (10.0.0.7). | Stop them, or pass force => true: they are removed, and those that still run join a new group of that name.', 'delete of a live group');
+SELECT matches(pg_temp.refusal($$ SELECT broker.delete_offsets('live', 't') $$), '^PB086 ', 'offsets of a topic that a member reads');
+SELECT matches(pg_temp.refusal($$ SELECT broker.kick_member('live', 'nobody') $$), '^PB025 ', 'a member that is not there');
+SELECT matches(pg_temp.refusal($$ SELECT broker.kick_member('live') $$), '^22023 ', 'no member named');
+SELECT is(broker.delete_group('gone', if_exists => true), false, 'if_exists');
+
+-- a reset of a live group, as a coordinator carries it out
+SELECT is((SELECT new_offset FROM broker.reset_offsets('live', 't', to_offset => 7, fence => true)), 7::bigint, 'a reset with a fence');
+SELECT is((SELECT is_unstable FROM broker_internal.fetch_offsets_1('live', NULL, NULL)), true, 'until it is done OffsetFetch is told so');
+SELECT is((SELECT offset_state FROM broker.group_offsets WHERE group_id = 'live'), 'resetting', 'and people');
+SELECT is((SELECT generation || coalesce(failure, '') FROM broker_internal.group_requests_1(1, fx.epoch(1)) r, broker_internal.slots l,
+		broker_internal.apply_reset_1(1, fx.epoch(1), l.slot, l.epoch, r.operation_id, true) WHERE l.slot = broker_internal.slot_of('live')), '2', 'it raises the generation');
+SELECT is(pg_temp.commit('live', 1, 0, 11), 22, 'the members'' generation commits no more');
+SELECT is((SELECT committed_offset FROM broker_internal.offsets WHERE group_id = 'live'), 7::bigint, 'the offset is the new one');
+SELECT is((SELECT old || ' ' || new || ' ' || actor FROM broker.events WHERE kind = 'group.reset'), '{"t-0": 10} {"t-0": 7} postgres', 'the old offsets are kept in events');
+SELECT is((SELECT state FROM broker.operations WHERE kind = 'group.reset'), 'done', 'the operation is done');
+SELECT is((SELECT count(*) FROM broker_internal.group_requests_1(1, fx.epoch(1)))::int, 0, 'nothing is left to do');
+SELECT is((SELECT state FROM broker.groups WHERE group_id = 'live'), 'stable', 'broker.groups');
+SELECT is((SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'broker.groups'::regclass AND attnum > 0),
+	'group_id group_type state generation assignor coordinator members topics lag max_lag lag_unknown last_commit_at last_rebalance_at last_rebalance_reason rebalances_last_hour reported_at report_age', 'groups');
+SELECT is((SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'broker.group_members'::regclass AND attnum > 0),
+	'group_id member_id instance_id client_id client_host role generation assignment partitions lag joined_at session_timeout rebalance_timeout reported_at report_age', 'group_members');
+SELECT is((SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'broker.group_offsets'::regclass AND attnum > 0),
+	'group_id topic partition committed_offset leader_epoch log_start_offset end_offset lag offset_state metadata committed_at commit_age expires_at member_id client_id client_host reported_at report_age', 'group_offsets');
+SELECT is((SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'broker.rebalances'::regclass AND attnum > 0),
+	'group_id generation started_at duration reason member members_before members_after partitions_moved coordinator', 'rebalances');
 SELECT * FROM finish();
