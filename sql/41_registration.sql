@@ -28,6 +28,16 @@ BEGIN
 END
 $$;
 
+-- A broker's file may say hours or minutes where a key of ours is in ms; Kafka lets ms win, then minutes.
+CREATE FUNCTION broker_internal.static_in_ms(file jsonb) RETURNS jsonb IMMUTABLE LANGUAGE sql AS $$
+	SELECT file || coalesce(jsonb_object_agg(x.key, x.ms), '{}') FROM (
+		SELECT DISTINCT ON (o.key) o.key, CASE WHEN (file ->> o.older)::numeric < 0 THEN -1 ELSE (file ->> o.older)::numeric * o.unit END::text AS ms
+		FROM (VALUES (1, 'log.retention.ms', 'log.retention.minutes', 60000), (2, 'log.retention.ms', 'log.retention.hours', 3600000),
+			(3, 'log.roll.ms', 'log.roll.hours', 3600000), (4, 'log.roll.jitter.ms', 'log.roll.jitter.hours', 3600000),
+			(5, 'log.flush.interval.ms', 'log.flush.scheduler.interval.ms', 1)) o (n, key, older, unit)
+		WHERE file ->> o.older ~ '^-?[0-9]{1,18}$' AND file ->> o.key IS NULL ORDER BY o.key, o.n) x
+$$;
+
 CREATE FUNCTION broker_internal.register_broker_1(broker_id int, incarnation_id uuid, directory_id uuid, disk_epoch bigint, disk_cluster_id text,
 	rack text, endpoints jsonb, version text, static_config jsonb,
 	OUT broker_epoch bigint, OUT cluster_id text, OUT metadata_version bigint, OUT pg_incarnation bigint, OUT secret bytea)
@@ -92,7 +102,7 @@ BEGIN
 		INSERT INTO brokers (broker_id, broker_epoch, incarnation_id, directory_id, disk_epoch, backend_pid, backend_start, rack,
 				endpoints, software, static_config, registered_at, changed_version)
 			VALUES (a.id, register_broker_1.broker_epoch, a.incarnation, a.directory, a.disk_epoch, pg_backend_pid(), my_backend_start(), register_broker_1.rack,
-				coalesce(register_broker_1.endpoints, '[]'), coalesce(register_broker_1.version, ''), coalesce(register_broker_1.static_config, '{}'), clock_timestamp(), v)
+				coalesce(register_broker_1.endpoints, '[]'), coalesce(register_broker_1.version, ''), static_in_ms(coalesce(register_broker_1.static_config, '{}')), clock_timestamp(), v)
 			ON CONFLICT ON CONSTRAINT brokers_pkey DO UPDATE SET broker_epoch = excluded.broker_epoch, incarnation_id = excluded.incarnation_id,
 				directory_id = excluded.directory_id, disk_epoch = excluded.disk_epoch, fenced = false, fenced_at = NULL, fenced_why = NULL,
 				stopping = false, suspect_since = NULL, backend_pid = excluded.backend_pid, backend_start = excluded.backend_start,

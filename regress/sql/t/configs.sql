@@ -82,6 +82,15 @@ SELECT results_eq($$ SELECT scope, broker_id, config_key, value FROM broker_inte
 SELECT is((SELECT count(*) FROM broker_internal.configs_1((SELECT version FROM broker_internal.cluster))), 0::bigint, 'nothing when nothing changed since');
 SELECT is((SELECT config::text FROM broker_internal.topics_1(0, NULL, 10)), '{"flush.messages": "1"}', 'topics_1 has the topic''s own');
 
+-- older keys of a broker's file, in other units
+\o /dev/null
+SELECT * FROM broker.alter_cluster('{"log.retention.ms": null}');
+SELECT * FROM broker.alter_broker(1, '{"log.retention.ms": null}');
+SELECT fx.register(1, process => 7, static_config => '{"log.retention.hours": "24", "log.roll.hours": "2", "log.retention.minutes": "-1", "log.flush.scheduler.interval.ms": "9", "log.flush.interval.ms": "10"}');
+\o
+SELECT is((SELECT string_agg(config_key || '=' || value || ' ' || source, ', ' ORDER BY config_key) FROM broker.topic_configs WHERE topic = 't' AND source = 'static'),
+	'flush.ms=10 static, retention.ms=-1 static, segment.ms=7200000 static', 'hours and minutes of a file; minutes win over hours, ms over both');
+
 -- an unused key is accepted with a NOTICE (seen by the client), never silently; events keep who did what
 SELECT is((SELECT string_agg(config_key, ', ' ORDER BY config_key) FROM broker.config_keys WHERE scope = 'topic' AND NOT is_used AND config_key LIKE 'remote%'), 'remote.log.copy.disable, remote.log.delete.on.disable, remote.storage.enable', 'is_used is false');
 SELECT is((SELECT count(*) FROM broker.config_keys WHERE scope = 'topic'), 33::bigint, 'the topic configs of Kafka 4.2');
