@@ -51,14 +51,14 @@ def main():
     if sys.argv[1:] == ['--print']:
         print('\n'.join(table()))
         return 0
-    t = Tap()
     rows = list(table())
-    t.ok(len(rows) - 2 == len(served()), 'every handler has an API of the schema')
     stands = re.findall(r'^\|.*\|$', read('docs', 'protocol.md').split('## APIs')[1].split('\n## ')[0], re.M)
-    for row in rows:
-        t.ok(row in stands, 'docs/protocol.md has: %s' % row)
-    t.ok(stands == rows, 'and no other API')
-    return t.done()
+    with Tap() as t:
+        t.ok(len(rows) - 2 == len(served()), 'every handler has an API of the schema')
+        for row in rows:
+            t.ok(row in stands, 'docs/protocol.md has: %s' % row)
+        t.ok(stands == rows, 'and no other API')
+    return 0
 
 
 if __name__ == '__main__':
