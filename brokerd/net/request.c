@@ -4,7 +4,7 @@
 
 enum
 {
-	FREE_REQUESTS_MAX = 256,
+	FREE_REQUESTS_MAX = 64, /* each may keep an arena of ARENA_KEEP_MAX: 16 MiB at most */
 	WRITER_KEEP = 64 << 10, /* bytes: a larger answer's memory is not kept */
 	ARENA_FIRST = 4 << 10   /* bytes: what one ordinary request needs, so that a warm one allocates nothing */
 };
