@@ -58,7 +58,7 @@ note_written(Log *log, WriteOp *op)
 	s->written_size = op->pos + op->len;
 	log->written_end = op->end_offset;
 	segment_set_unsynced(s, s->written_end > s->flushed_end);
-	if (!op->sync && log_is_relaxed(log))
+	if (!op->sync && log_is_relaxed(log) && !log->m->closing)
 	{
 		log->unflushed_messages += op->records;
 		if (log->unflushed_messages >= log->config.flush_messages)
@@ -227,12 +227,13 @@ log_changed_flush(LogManager *m)
 }
 
 /* on_change waits for the caller's turn. */
-void
+bool
 dispatch_take(LogManager *m)
 {
 	Completed c;
+	bool any = completions_take(&m->completions, &c);
 
-	if (completions_take(&m->completions, &c))
+	if (any)
 	{
 		/* Syncs before ops: an op that lets a segment go may be in the same batch as its last sync. */
 		while (c.segments != NULL)
@@ -257,6 +258,7 @@ dispatch_take(LogManager *m)
 			job->done(job);
 		}
 	}
+	return any;
 }
 
 void
@@ -301,7 +303,7 @@ log_flush(Log *log)
 	log->unflushed_messages = 0;
 	log->flush_due_ms = INT64_MAX;
 	for (int i = log->sync_index; i < log->nsegments; i++)
-		if (log->segments[i]->written_end > log->segments[i]->flushed_end || log->segments[i]->unsynced)
+		if (log->segments[i]->end_offset > log->segments[i]->flushed_end || log->segments[i]->unsynced)
 			writer_push(m, writer_op(m, OP_FLUSH, log, log->segments[i]));
 }
 

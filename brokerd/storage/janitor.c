@@ -134,6 +134,9 @@ checkpoint_done(Job *job)
 	free(j->rows);
 	free(j->epochs);
 	free(j);
+	/* Somebody waits for a log start that was raised meanwhile. */
+	if (m->start_dirty && !m->closing)
+		janitor_checkpoint(m);
 }
 
 static void

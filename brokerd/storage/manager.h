@@ -118,7 +118,7 @@ int64_t syncer_oldest_us(LogManager *m, int64_t now_us);
 
 /* ---- dispatch.c ---- */
 void dispatch_op(LogManager *m, WriteOp *op);
-void dispatch_take(LogManager *m);
+bool dispatch_take(LogManager *m); /* false: nothing had come back */
 void log_changed_flush(LogManager *m);
 
 /* ---- directory.c ---- */

@@ -247,6 +247,21 @@ cold_read_next(LogManager *m)
 	}
 }
 
+void
+cold_read_drop_waiting(LogManager *m)
+{
+	while (m->cold_waiting != NULL)
+	{
+		ReadJob *j = m->cold_waiting;
+
+		m->cold_waiting = j->waiting_next;
+		j->log->jobs--;
+		segment_view_done(&j->view);
+		free(j);
+	}
+	m->cold_waiting_last = NULL;
+}
+
 static LogSegment *
 next_segment(const Log *log, const LogSegment *s)
 {

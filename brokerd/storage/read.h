@@ -36,6 +36,8 @@ typedef struct SlicePlan
 	int64_t next_offset;
 } SlicePlan;
 void cold_read_next(LogManager *m); /* loop: buffers were given back */
+/* Loop, at the end: those that wait for a buffer never get one. */
+void cold_read_drop_waiting(LogManager *m);
 void slice_plan(SegmentView *v, int fd, const LogRead *r, SlicePlan *plan);
 
 #endif

@@ -94,7 +94,7 @@ log_manager_delete(LogManager *m, Log *log)
 	if (log->quarantined)
 		dir = NULL;
 	else
-		dir = retired_dir_new(to, clock_wall_ms() + log->config.file_delete_delay_ms);
+		dir = retired_dir_new(to, clock_wall_ms() + m->opt.delete_delay_ms);
 	for (int i = 0; dir != NULL && i < log->nsegments; i++)
 		log->segments[i]->retired_dir = retired_dir_ref(dir);
 	retired_dir_unref(m, dir);

@@ -15,6 +15,7 @@
 #include "brokerd/storage/janitor.h"
 #include "brokerd/storage/manifest.h"
 #include "brokerd/storage/producer_snapshot.h"
+#include "brokerd/storage/read.h"
 
 void
 shutdown_threads(LogManager *m)
@@ -128,8 +129,14 @@ shutdown_clean(LogManager *m)
 	m->closing = true;
 	log_manager_dispatch(m);
 	flush_all(m);
+	/* What the writer gave back may be the janitor's next job. */
+	writer_stop(m);
+	dispatch_take(m);
 	shutdown_threads(m);
-	log_manager_dispatch(m);
+	while (dispatch_take(m))
+		;
+	cold_read_drop_waiting(m);
+	log_changed_flush(m);
 	changed = atomic_load(&m->marker_gone);
 	/* Nothing was written since a clean start: its marker and manifest still hold. */
 	if (m->clean_start && !changed && !m->checkpoint_dirty)

@@ -74,6 +74,13 @@ void
 work_queue_push(WorkQueue *q, Job *job)
 {
 	job->next = NULL;
+	/* The directory is being closed: what still comes is done in place. */
+	if (q->nthreads == 0)
+	{
+		job->run(job);
+		completions_post_job(q->completions, job);
+		return;
+	}
 	pthread_mutex_lock(&q->mutex);
 	if (q->last != NULL)
 		q->last->next = job;

@@ -205,8 +205,10 @@ test_delete_log(void)
 	memset(long_name, 'x', sizeof(long_name));
 	log = log_manager_create(h.m, long_name, 249, 0, NULL, &h.config, &err);
 	ok(log != NULL, "a topic of 249 characters");
-	h.config.file_delete_delay_ms = 3600000;
-	log_set_config(log, &h.config);
+	harness_close(&h);
+	h.opt.delete_delay_ms = 3600000;
+	harness_open(&h);
+	log = log_manager_find(h.m, long_name, 249, 0);
 	log_manager_delete(h.m, log);
 	is_int(count_files(h.dir, "-delete"), 1, "has a folder name of at most 255 bytes when it goes");
 	harness_close(&h);
@@ -514,6 +516,15 @@ test_relaxed(void)
 	harness_close(&h);
 	harness_open(&h);
 	is_int(log_synced_end(harness_log(&h, "t", 0)), 10, "all is there after a clean stop");
+	/* A stop with writes still on their way is clean all the same. */
+	h.config.flush_messages = 3;
+	log = harness_log(&h, "v", 0);
+	for (int i = 0; i < 5; i++)
+		harness_append(&h, log, &(BatchSpec){0}, &a);
+	harness_close(&h);
+	harness_open(&h);
+	ok(log_manager_clean_start(h.m), "a stop while relaxed writes are under way is clean");
+	is_int(log_synced_end(harness_log(&h, "v", 0)), 5, "and they are there");
 	harness_close(&h);
 	harness_remove(h.dir);
 }
