@@ -1,6 +1,6 @@
 """
 mutate.py: proves that the comparison sees what it should: answers are changed in one place, and every change that
-allowed.py does not cover must be found.  Done with answers of every case of a run, so that no rule and no case can
+allowed.py does not cover must be found.  Done with answers of many cases of each run, so that no rule and no case can
 silently compare nothing.
 """
 import uuid
@@ -9,17 +9,20 @@ import zlib
 import compare
 
 PLACES = 2      # changed places a case; which ones depends on its title
+EVERY = 4       # one case in so many, by its title: each time the same ones
 
 
-def places(path, value, owner, key):
-    """Every value of an answer, as (path, owner, key): owner[key] is where it stands."""
+def places(rules, path, value, owner, key):
+    """Every value of an answer that is compared, as (path, owner, key): owner[key] is where it stands."""
     yield path, owner, key
     if isinstance(value, dict):
         for name, item in value.items():
-            yield from places(f"{path}.{name}", item, value, name)
+            yield from places(rules, f"{path}.{name}", item, value, name)
     elif isinstance(value, list):
+        dropped = [argument for how, argument in rules.of_path(path) if how == "drop"]
         for place, item in enumerate(value):
-            yield from places(f"{path}[]", item, value, place)
+            if not any(is_dropped(item) for is_dropped in dropped):
+                yield from places(rules, f"{path}[]", item, value, place)
 
 
 def changed(value):
@@ -58,15 +61,17 @@ class Mutations:
 
     def try_case(self, rules, item, sides):
         """The case must have passed; our answers are as they were afterwards."""
+        start = zlib.crc32(item.title.encode())
+        if start % EVERY:
+            return
         transcript = sides[1].transcript
         rules = compare.Rules(rules.fields, [])     # what else differs, and may, is the same before and after
         before = compare.compare(rules, item.title, *sides)
         found = []
         for place, (label, api, version, answer) in enumerate(transcript):
             holder = {"answer": answer}
-            found += [(place, holder, *spot) for spot in places(api or label, answer, holder, "answer")
+            found += [(place, holder, *spot) for spot in places(rules, api or label, answer, holder, "answer")
                       if not is_covered(rules, spot[0])]
-        start = zlib.crc32(item.title.encode())
         for number in range(min(PLACES, len(found))):
             self.try_place(rules, item, sides, found[(start + number * 7919) % len(found)], before)
 

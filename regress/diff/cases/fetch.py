@@ -78,7 +78,7 @@ questions("Fetch", [
 
 @case("Fetch")
 def all_codecs_come_as_they_went(side, version):
-    topic = side.make_topic()
+    topic = side.take_topic()
     for codec in range(5):
         side.produce(topic, batch.batch([record(), record(None, b"x" * 30)], codec=codec))
     side.ask("Fetch", version, of(topic))
@@ -86,7 +86,7 @@ def all_codecs_come_as_they_went(side, version):
 
 @case("Fetch", "latest")
 def waits_for_its_time(side, version):
-    topic = side.make_topic()
+    topic = side.take_topic()
     start = time.monotonic()
     side.ask("Fetch", version, of(topic, wait=300, least=1))
     side.note("waited", 0.28 <= time.monotonic() - start < 2)
@@ -94,7 +94,7 @@ def waits_for_its_time(side, version):
 
 @case("Fetch")
 def answers_when_there_is_something(side, version):
-    topic, connection = side.make_topic(), side.connect()
+    topic, connection = side.take_topic(), side.connect()
     connection.send("Fetch", version, of(topic, wait=10000, least=1))
     side.note("nothing yet", connection.receive("Fetch", version, 0.05)[1] == SILENT)
     side.produce(topic)
@@ -103,7 +103,7 @@ def answers_when_there_is_something(side, version):
 
 @case("Fetch", "latest")
 def waits_for_its_bytes(side, version):
-    topic, connection = side.make_topic(), side.connect()
+    topic, connection = side.take_topic(), side.connect()
     connection.send("Fetch", version, of(topic, wait=10000, least=100))
     side.produce(topic)
     side.note("not enough", connection.receive("Fetch", version, 0.1)[1] == SILENT)
@@ -113,7 +113,7 @@ def waits_for_its_bytes(side, version):
 
 @case("Fetch", "latest")
 def who_waits_in_spite_of_an_error(side, version):
-    topic = side.make_topic()
+    topic = side.take_topic()
     for label, *parts in (("unknown partition", part(0), part(9)), ("only an unknown partition", part(9)),
                           ("out of range", part(0, offset=7))):
         start = time.monotonic()
@@ -123,7 +123,7 @@ def who_waits_in_spite_of_an_error(side, version):
 
 @case("Fetch", "latest")
 def two_that_wait_on_two_connections(side, version):
-    topic, connections = side.make_topic(), (side.connect(), side.connect())
+    topic, connections = side.take_topic(), (side.connect(), side.connect())
     for connection in connections:
         connection.send("Fetch", version, of(topic, wait=10000, least=1))
     side.produce(topic)
@@ -133,7 +133,7 @@ def two_that_wait_on_two_connections(side, version):
 
 @case("Fetch", "latest")
 def one_that_waits_holds_what_comes_after_it(side, version):
-    topic, connection = side.make_topic(), side.connect()
+    topic, connection = side.take_topic(), side.connect()
     first = connection.send("Fetch", version, of(topic, wait=200, least=1))
     second = connection.send("ApiVersions", 0)
     one, _ = connection.receive("Fetch", version)
@@ -143,7 +143,7 @@ def one_that_waits_holds_what_comes_after_it(side, version):
 
 @case("Fetch")
 def below_the_log_start(side, version):
-    topic = side.make_topic()
+    topic = side.take_topic()
     for _ in range(3):
         side.produce(topic)
     side.request("DeleteRecords", 1, {"Topics": [{"Name": topic.name, "Partitions": [
@@ -196,7 +196,7 @@ def session_that_forgets_and_adds(side, version):
 
 @case("Fetch", "7+")
 def session_of_a_wrong_epoch(side, version):
-    topic = side.make_topic()
+    topic = side.take_topic()
     session = opened(side, version, topic)
     next_of(side, version, session, 5, [], "too high")
     next_of(side, version, session, 1, [], "right")
@@ -206,7 +206,7 @@ def session_of_a_wrong_epoch(side, version):
 
 @case("Fetch", "7+")
 def session_unknown(side, version):
-    topic = side.make_topic()
+    topic = side.take_topic()
     side.ask("Fetch", version, of(topic, SessionId=987654, SessionEpoch=1), "an epoch")
     side.ask("Fetch", version, of(topic, SessionId=987654, SessionEpoch=0), "epoch zero")
     side.ask("Fetch", version, of(topic, SessionId=987654, SessionEpoch=-1), "to be closed")
@@ -215,7 +215,7 @@ def session_unknown(side, version):
 
 @case("Fetch", "7+")
 def session_closed(side, version):
-    topic = side.make_topic()
+    topic = side.take_topic()
     session = opened(side, version, topic)
     side.ask("Fetch", version, of(topic, SessionId=session, SessionEpoch=-1), "close")
     next_of(side, version, session, 1, [], "afterwards")
@@ -223,7 +223,7 @@ def session_closed(side, version):
 
 @case("Fetch", "7+")
 def session_with_an_unknown_partition(side, version):
-    topic = side.make_topic()
+    topic = side.take_topic()
     session = opened(side, version, topic, part(0), part(5))
     next_of(side, version, session, 1, [], "again")
 
@@ -231,7 +231,7 @@ def session_with_an_unknown_partition(side, version):
 @case("Fetch", "13+")
 def session_by_another_kind_of_name(side, version):
     """A session made with names is asked with ids: FETCH_SESSION_TOPIC_ID_ERROR."""
-    topic = side.make_topic()
+    topic = side.take_topic()
     session = opened(side, 12, topic)
     next_of(side, version, session, 1, [(topic.name, topic.id, [part()])], "with ids")
 
@@ -248,7 +248,7 @@ def session_whose_topic_is_made_anew(side, version):
 
 @case("Fetch")
 def deleted_topic(side, version):
-    topic = side.make_topic()
+    topic = side.take_topic()
     side.produce(topic)
     side.request("DeleteTopics", 6, {"Topics": [{"Name": topic.name}], "TimeoutMs": 5000})
     side.eventually("the deletion", lambda: side.find_topic(topic.name) is None)
@@ -257,7 +257,7 @@ def deleted_topic(side, version):
 
 @case("Fetch", "latest")
 def as_a_follower_that_is_none(side, version):
-    topic = side.make_topic()
+    topic = side.take_topic()
     side.produce(topic)
     side.ask("Fetch", version, of(topic, ReplicaState={"ReplicaId": 77, "ReplicaEpoch": 1}), "broker 77")
     side.ask("Fetch", version, of(topic, ReplicaState={"ReplicaId": -2, "ReplicaEpoch": -1}), "a debugger")
@@ -265,7 +265,7 @@ def as_a_follower_that_is_none(side, version):
 
 @case("Fetch", "latest")
 def larger_batch_than_asked_for(side, version):
-    topic = side.make_topic()
+    topic = side.take_topic()
     side.produce(topic, batch.batch([record(None, b"x" * 20000)]))
     side.produce(topic)
     side.ask("Fetch", version, of(topic, part(limit=100), most=100))

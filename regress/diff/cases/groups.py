@@ -253,8 +253,8 @@ def pending_member_leaves(side, version):
 
 @case("JoinGroup", "latest")
 def more_members_than_a_group_may_have(side, version):
-    """group.max.size is 5 here."""
-    members = [Member(side, str(number)).get_id() for number in range(6)]
+    """group.max.size is 5 here.  Who has an id and has not joined is waited for."""
+    members = [Member(side, str(number), rebalance=500).get_id() for number in range(6)]
     members[0].start_join()
     members[0].end_join("is alone at first")
     for count, member in enumerate(members[1:5], 2):

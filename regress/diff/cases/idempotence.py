@@ -44,7 +44,7 @@ def two_ids_are_not_the_same(side, version):
 
 @case("Produce")
 def sequences_in_order(side, version):
-    producer, topic = Producer(side, version), side.make_topic()
+    producer, topic = Producer(side, version), side.take_topic()
     producer.send(topic, 0)
     producer.send(topic, 1, 3)
     producer.send(topic, 4)
@@ -53,7 +53,7 @@ def sequences_in_order(side, version):
 
 @case("Produce")
 def duplicates_and_gaps(side, version):
-    producer, topic = Producer(side, version), side.make_topic()
+    producer, topic = Producer(side, version), side.take_topic()
     for sequence in range(3):
         producer.send(topic, sequence)
     producer.send(topic, 1, label="duplicate of the second")
@@ -66,7 +66,7 @@ def duplicates_and_gaps(side, version):
 
 @case("Produce", "latest")
 def duplicate_older_than_five(side, version):
-    producer, topic = Producer(side, version), side.make_topic()
+    producer, topic = Producer(side, version), side.take_topic()
     for sequence in range(7):
         producer.send(topic, sequence)
     for sequence in range(7):
@@ -76,7 +76,7 @@ def duplicate_older_than_five(side, version):
 
 @case("Produce", "latest")
 def first_sequence_of_an_unknown_producer(side, version):
-    producer, topic = Producer(side, version), side.make_topic()
+    producer, topic = Producer(side, version), side.take_topic()
     producer.send(topic, 10, label="ten at first")
     producer.send(topic, 11, label="eleven")
     producer.send(topic, 0, label="zero")
@@ -84,7 +84,7 @@ def first_sequence_of_an_unknown_producer(side, version):
 
 @case("Produce", "latest")
 def epochs(side, version):
-    producer, topic = Producer(side, version), side.make_topic()
+    producer, topic = Producer(side, version), side.take_topic()
     producer.send(topic, 0, epoch=3, label="epoch 3")
     producer.send(topic, 1, epoch=2, label="lower epoch")
     producer.send(topic, 1, epoch=4, label="new epoch not from zero")
@@ -96,7 +96,7 @@ def epochs(side, version):
 
 @case("Produce", "latest")
 def sequence_wraps_to_zero(side, version):
-    producer, topic = Producer(side, version), side.make_topic()
+    producer, topic = Producer(side, version), side.take_topic()
     producer.send(topic, 0x7FFFFFFE, 2)
     producer.send(topic, 0)
     other = side.make_topic("inside")
@@ -116,7 +116,7 @@ def sequences_are_counted_by_partition(side, version):
 
 @case("Produce", "latest")
 def two_producers(side, version):
-    topic = side.make_topic()
+    topic = side.take_topic()
     one, two = Producer(side, version), Producer(side, version)
     one.send(topic, 0)
     two.send(topic, 0)
@@ -126,7 +126,7 @@ def two_producers(side, version):
 
 @case("Produce", "latest")
 def sequence_negative(side, version):
-    producer, topic = Producer(side, version), side.make_topic()
+    producer, topic = Producer(side, version), side.take_topic()
     producer.send(topic, -1)
     producer.send(topic, -5)
     producer.send(topic, 0)
@@ -134,7 +134,7 @@ def sequence_negative(side, version):
 
 @case("Produce", "latest")
 def compressed_idempotent(side, version):
-    producer, topic = Producer(side, version), side.make_topic()
+    producer, topic = Producer(side, version), side.take_topic()
     producer.send(topic, 0, 3, codec=batch.GZIP)
     producer.send(topic, 0, 3, codec=batch.GZIP, label="again")
     producer.send(topic, 3, 1, codec=batch.LZ4)
@@ -142,7 +142,7 @@ def compressed_idempotent(side, version):
 
 @case("Produce", "latest")
 def a_refused_batch_leaves_the_sequence(side, version):
-    producer, topic = Producer(side, version), side.make_topic()
+    producer, topic = Producer(side, version), side.take_topic()
     producer.send(topic, 0)
     producer.send(topic, 1, crc=5, label="wrong crc")
     producer.send(topic, 1, label="again")
@@ -150,7 +150,7 @@ def a_refused_batch_leaves_the_sequence(side, version):
 
 @case("Produce", "latest")
 def pipelined_sequences(side, version):
-    producer, topic, connection = Producer(side, version), side.make_topic(), side.connect()
+    producer, topic, connection = Producer(side, version), side.take_topic(), side.connect()
     for sequence in range(10):
         data = batch.batch(producer_id=producer.id, producer_epoch=0, base_sequence=sequence)
         connection.send("Produce", version, side.produce_body(topic, data))

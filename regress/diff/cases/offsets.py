@@ -51,7 +51,7 @@ questions("ListOffsets", [
 
 @case("ListOffsets")
 def ties_of_the_largest_timestamp(side, version):
-    topic = side.make_topic()
+    topic = side.take_topic()
     side.produce(topic, batch.batch([record(timestamp_delta=50), record(timestamp_delta=50), record()]))
     side.produce(topic, batch.batch([record(timestamp_delta=50)]))
     side.produce(topic, batch.batch([record(timestamp_delta=3)]))
@@ -61,7 +61,7 @@ def ties_of_the_largest_timestamp(side, version):
 
 @case("ListOffsets")
 def records_without_timestamps(side, version):
-    topic = side.make_topic()
+    topic = side.take_topic()
     side.produce(topic, batch.batch(base_timestamp=-1, max_timestamp=-1))
     side.ask("ListOffsets", version, listing((0, -3), name=topic.name), "largest")
     side.ask("ListOffsets", version, listing((0, 0), name=topic.name), "by time")
@@ -69,7 +69,7 @@ def records_without_timestamps(side, version):
 
 @case("ListOffsets")
 def after_records_were_deleted(side, version):
-    topic = side.make_topic()
+    topic = side.take_topic()
     for second in range(4):
         side.produce(topic, batch.batch([record(), record()], base_timestamp=NOW + second * 1000))
     side.request("DeleteRecords", 1, deletion(topic.name, (0, 3)))
@@ -126,7 +126,7 @@ def up_to_an_offset(side, version):
 
 @case("DeleteRecords")
 def start_is_told_to_everyone(side, version):
-    topic = side.make_topic()
+    topic = side.take_topic()
     for _ in range(3):
         side.produce(topic)
     side.ask("DeleteRecords", version, deletion(topic.name, (0, 2)))

@@ -40,7 +40,7 @@ GOOD = {
 for name, make in GOOD.items():
     @case("Produce", name=name)
     def good(side, version, make=make):
-        topic = side.make_topic()
+        topic = side.take_topic()
         send(side, version, topic, make())
         send(side, version, topic, make(), acks=1)
         read_back(side, topic)
@@ -50,7 +50,7 @@ CODECS = {"gzip": batch.GZIP, "snappy": batch.SNAPPY, "lz4": batch.LZ4, "zstd": 
 for name, codec in CODECS.items():
     @case("Produce", name=f"compressed with {name}")
     def compressed(side, version, codec=codec):
-        topic = side.make_topic()
+        topic = side.take_topic()
         send(side, version, topic, batch.batch([record(), record(b"q", b"w" * 50)], codec=codec))
         read_back(side, topic)
 
@@ -112,7 +112,7 @@ def every_version(name):
 for name, data in lies():
     @case("Produce", every_version(name), name=name)
     def refused(side, version, data=data):
-        topic = side.make_topic()
+        topic = side.take_topic()
         send(side, version, topic, data, "lie")
         send(side, version, topic, batch.batch(), "truth")
         read_back(side, topic)
@@ -120,27 +120,27 @@ for name, data in lies():
 
 @case("Produce")
 def empty_records(side, version):
-    topic = side.make_topic()
+    topic = side.take_topic()
     send(side, version, topic, b"", "empty")
 
 
 @case("Produce", "latest")
 def null_records(side, version):
-    topic = side.make_topic()
+    topic = side.take_topic()
     side.ask("Produce", version, side.produce_body(topic, None), patience=0.5)
     side.note("end offset", side.end_offset(topic))
 
 
 @case("Produce")
 def acks_out_of_range(side, version):
-    topic = side.make_topic()
+    topic = side.take_topic()
     for acks in (2, -2, 32767):
         send(side, version, topic, batch.batch(), f"acks {acks}", acks=acks)
 
 
 @case("Produce")
 def acks_0_is_silent(side, version):
-    topic = side.make_topic()
+    topic = side.take_topic()
     connection = side.connect()
     connection.send("Produce", version, side.produce_body(topic, batch.batch(), acks=0))
     connection.send("Produce", version, side.produce_body(topic, batch.batch(), acks=1))
@@ -156,12 +156,12 @@ def closes(side, version, body):
 
 @case("Produce")
 def acks_0_with_an_unknown_partition_closes(side, version):
-    closes(side, version, side.produce_body(side.make_topic(), batch.batch(), partition=9, acks=0))
+    closes(side, version, side.produce_body(side.take_topic(), batch.batch(), partition=9, acks=0))
 
 
 @case("Produce")
 def acks_0_with_a_wrong_crc_closes(side, version):
-    topic = side.make_topic()
+    topic = side.take_topic()
     closes(side, version, side.produce_body(topic, batch.batch(crc=1), acks=0))
     side.note("end offset", side.end_offset(topic))
 
@@ -189,7 +189,7 @@ def topic_names_that_are_none(side, version):
 
 @case("Produce")
 def unknown_and_negative_partition(side, version):
-    topic = side.make_topic()
+    topic = side.take_topic()
     send(side, version, topic, batch.batch(), "one too many", partition=1)
     send(side, version, topic, batch.batch(), "negative", partition=-1)
     send(side, version, topic, batch.batch(), "highest", partition=0x7FFFFFFF)
@@ -272,7 +272,7 @@ def compacted_topic_wants_keys(side, version):
 
 @case("Produce", "latest")
 def partition_twice(side, version):
-    topic = side.make_topic()
+    topic = side.take_topic()
     body = side.produce_body(topic, batch.batch())
     body["TopicData"][0]["PartitionData"] *= 2
     side.ask("Produce", version, body)
@@ -289,7 +289,7 @@ def topic_twice(side, version):
 
 @case("Produce")
 def timeouts_that_are_none(side, version):
-    topic = side.make_topic()
+    topic = side.take_topic()
     send(side, version, topic, batch.batch(), "zero", timeout=0)
     send(side, version, topic, batch.batch(), "negative", timeout=-1)
 
@@ -303,14 +303,14 @@ def min_insync_replicas_out_of_reach(side, version):
 
 @case("Produce", "latest")
 def transactional_batch_of_nobody(side, version):
-    topic = side.make_topic()
+    topic = side.take_topic()
     data = batch.batch(attributes=batch.TRANSACTIONAL, producer_id=4000, producer_epoch=0, base_sequence=0)
     send(side, version, topic, data, "without a transactional id")
 
 
 @case("Produce")
 def deleted_topic(side, version):
-    topic = side.make_topic()
+    topic = side.take_topic()
     side.produce(topic)
     side.request("DeleteTopics", 6, {"Topics": [{"Name": topic.name}], "TimeoutMs": 5000})
     side.eventually("the deletion", lambda: side.find_topic(topic.name) is None)
