@@ -133,7 +133,7 @@ class Alone:
             self.case('finds offsets by timestamp', self.offsets_by_time)
         if not self.case('creates a second topic', lambda: self.create(self.small, 3)):
             return
-        self.written = {p: [] for p in range(self.partitions[self.small])}
+        self.ends = dict.fromkeys(range(self.partitions[self.small]), 0)
         # acks=0 comes last: a topic's leader may not be ready when the metadata already has it, and nobody would retry.
         for acks, name in ((ALL, 'all'), (1, '1'), (0, '0')):
             self.case(f'writes with acks={name}', lambda a=acks: self.write_small(30, a, False))
@@ -175,8 +175,8 @@ class Alone:
         self.matrix.written[self.driver.name][partition] = before + rows
         check_read(self.matrix, self.driver, self.shared, {partition: rows}, {partition: len(before)})
 
-    def offset(self, at, partition=0):
-        return self.driver.ask('offsets', topic=self.shared, partition=partition, at=at)['offset']
+    def offset(self, at, partition=0, topic=None):
+        return self.driver.ask('offsets', topic=topic or self.shared, partition=partition, at=at)['offset']
 
     def offsets(self):
         count = len(self.matrix.written[self.driver.name].get(0, []))
@@ -196,10 +196,13 @@ class Alone:
             expect(found in (-1, end), f'partition {partition}, after the last: {found} instead of -1 or {end}')
 
     def write_small(self, count, acks, idempotent):
-        rows = corpus.small_rows(count, len(self.written))
-        before = {p: len(self.written[p]) for p in self.written}
-        new = {p: [r for r in rows if r['partition'] == p] for p in self.written}
-        self.produce(self.small, rows, 'none', acks, idempotent)
-        for p in new:
-            self.written[p] += new[p]
-        check_read(self.matrix, self.driver, self.small, new, before)
+        rows = corpus.small_rows(count, len(self.ends))
+        new = {p: [r for r in rows if r['partition'] == p] for p in self.ends}
+        before = dict(self.ends)
+        try:
+            self.produce(self.small, rows, 'none', acks, idempotent)
+            check_read(self.matrix, self.driver, self.small, new, before)
+        finally:
+            # What a client sent twice after a timeout of its own, or not at all, is not the next scenario's failure.
+            for p in self.ends:
+                self.ends[p] = self.offset('latest', p, self.small)
