@@ -15,6 +15,7 @@ bool
 directory_lock(LogManager *m, Err *err)
 {
 	char path[STORAGE_PATH_MAX];
+	struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 
 	m->dir_fd = open(m->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (m->dir_fd < 0)
@@ -25,9 +26,10 @@ directory_lock(LogManager *m, Err *err)
 	if (m->lock_fd < 0)
 		return err_set(err, KERR_KAFKA_STORAGE_ERROR, errno, "%s cannot be opened: %s", path,
 					   strerror(errno));
-	if (flock(m->lock_fd, LOCK_EX | LOCK_NB) == 0)
+	/* flock between ours; Kafka takes a POSIX lock on the same file, with which only the other kind conflicts. */
+	if (flock(m->lock_fd, LOCK_EX | LOCK_NB) == 0 && fcntl(m->lock_fd, F_OFD_SETLK, &whole) == 0)
 		return true;
-	if (errno == EWOULDBLOCK)
+	if (errno == EWOULDBLOCK || errno == EACCES)
 		return err_set(err, KERR_KAFKA_STORAGE_ERROR, EWOULDBLOCK,
 					   "the data directory %s is in use by another process", m->dir);
 	return err_set(err, KERR_KAFKA_STORAGE_ERROR, errno, "%s cannot be locked: %s", path, strerror(errno));

@@ -458,6 +458,15 @@ load_offsets(Log *log, const LoadPoints *p)
 {
 	LogSegment *last = log_active(log);
 
+	/* Offsets that consumers have seen must not be given again. */
+	if (p->clean && last->end_offset < p->high_watermark)
+	{
+		log_load_error(log, true,
+					   "it ends at offset %" PRId64 ", though the last clean stop recorded %" PRId64
+					   " as committed: files are missing",
+					   last->end_offset, p->high_watermark);
+		return false;
+	}
 	log->appended_end = log->written_end = log->synced_end = log->flushed_end = last->end_offset;
 	log->sync_index = log->nsegments - 1;
 	if (log->start_offset > log->appended_end)

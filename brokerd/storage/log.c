@@ -291,6 +291,12 @@ log_error(const Log *log)
 	return log->error;
 }
 
+bool
+log_is_open(const Log *log)
+{
+	return log->state != LOG_STATE_OFFLINE;
+}
+
 int64_t
 log_start_offset(const Log *log)
 {

@@ -145,6 +145,7 @@ const char *log_topic(const Log *log);
 int32_t log_partition(const Log *log);
 WUuid log_topic_id(const Log *log);    /* zero: none recorded */
 const char *log_error(const Log *log); /* NULL: the log is well; else why it is offline */
+bool log_is_open(const Log *log); /* false: it could not be opened at start, and nothing of it is known */
 
 int64_t log_start_offset(const Log *log);
 int64_t log_appended_end(const Log *log);

@@ -335,6 +335,17 @@ test_directory(void)
 	ok(log_manager_open(&other.opt, &err) == NULL && strstr(err.text, "in use") != NULL, "twice: %s",
 	   err.text);
 	harness_close(&h);
+	{
+		/* As Kafka locks it. */
+		struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+		int fd = open(harness_path(&h, "", ".lock"), O_RDWR);
+
+		if (fcntl(fd, F_SETLK, &whole) != 0)
+			abort();
+		ok(log_manager_open(&h.opt, &err) == NULL && strstr(err.text, "in use") != NULL,
+		   "locked by Kafka: %s", err.text);
+		close(fd);
+	}
 	opt = h.opt;
 	opt.node_id = 2;
 	ok(log_manager_open(&opt, &err) == NULL && strstr(err.text, "broker 1") != NULL, "another broker: %s",
