@@ -14,25 +14,26 @@ static int tap_count;
 static int tap_failed;
 
 #define ok(cond, ...) tap_ok((cond), __FILE__, __LINE__, __VA_ARGS__)
-#define is_int(got, want, ...)                                                                                    \
-	do                                                                                                            \
-	{                                                                                                             \
-		int64_t tap_got = (int64_t) (got), tap_want = (int64_t) (want);                                           \
-		if (!ok(tap_got == tap_want, __VA_ARGS__))                                                                \
-			printf("#      got: %" PRId64 "\n# expected: %" PRId64 "\n", tap_got, tap_want);                      \
+#define is_int(got, want, ...)                                                                               \
+	do                                                                                                       \
+	{                                                                                                        \
+		int64_t tap_got = (int64_t) (got), tap_want = (int64_t) (want);                                      \
+		if (!ok(tap_got == tap_want, __VA_ARGS__))                                                           \
+			printf("#      got: %" PRId64 "\n# expected: %" PRId64 "\n", tap_got, tap_want);                 \
 	} while (0)
-#define is_str(got, want, ...)                                                                                    \
-	do                                                                                                            \
-	{                                                                                                             \
-		const char *tap_got = (got), *tap_want = (want);                                                          \
-		if (!ok(tap_got && tap_want && strcmp(tap_got, tap_want) == 0, __VA_ARGS__))                              \
-			printf("#      got: %s\n# expected: %s\n", tap_got ? tap_got : "(null)", tap_want ? tap_want : "(null)"); \
+#define is_str(got, want, ...)                                                                               \
+	do                                                                                                       \
+	{                                                                                                        \
+		const char *tap_got = (got), *tap_want = (want);                                                     \
+		if (!ok(tap_got && tap_want && strcmp(tap_got, tap_want) == 0, __VA_ARGS__))                         \
+			printf("#      got: %s\n# expected: %s\n", tap_got ? tap_got : "(null)",                         \
+				   tap_want ? tap_want : "(null)");                                                          \
 	} while (0)
 
 __attribute__((format(printf, 4, 5), unused)) static bool
 tap_ok(bool cond, const char *file, int line, const char *fmt, ...)
 {
-	char	name[256];
+	char name[256];
 	__builtin_va_list ap;
 
 	__builtin_va_start(ap, fmt);
