@@ -17,6 +17,17 @@
 #define PROBE_EVERY_MS 500
 #define PROBE_BYTES    (1024 * 1024)
 
+/* errno says why. */
+static void
+say_unwritten(LogLevel level, const char *log, const char *file)
+{
+	int error = errno;
+	char path[LOG_DIR_NAME_MAX + 80];
+
+	snprintf(path, sizeof(path), "%s/%s", log, file);
+	log_msg(level, "storage", "%s cannot be written: %s", path, strerror(error));
+}
+
 /* ---- checkpoints ---- */
 
 typedef struct EpochFile
@@ -58,8 +69,7 @@ write_epochs(CheckpointJob *j)
 
 		if (!written && errno != ENOENT)
 		{
-			log_msg(LOG_ERROR, "storage", "%s/%s cannot be written: %s", f->log->name, EPOCH_CHECKPOINT,
-					strerror(errno));
+			say_unwritten(LOG_ERROR, f->log->name, EPOCH_CHECKPOINT);
 			ok = false;
 		}
 		if (dir_fd >= 0)
@@ -235,7 +245,7 @@ seal_run(Job *job)
 	}
 	snprintf(name, sizeof(name), "%020" PRId64 ".snapshot", j->snapshot_offset);
 	if (j->snapshot != NULL && !file_replace_at(dir_fd, name, j->snapshot, j->snapshot_len, true))
-		log_msg(LOG_WARNING, "storage", "%s/%s cannot be written: %s", j->log->name, name, strerror(errno));
+		say_unwritten(LOG_WARNING, j->log->name, name);
 	else if (fsync(dir_fd) != 0)
 		j->ok = false;
 	close(dir_fd);
