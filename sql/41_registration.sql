@@ -80,7 +80,9 @@ BEGIN
 	-- A disk that remembers more than this database was written by a younger one.
 	why := CASE WHEN c.pg_identity <> pg_identity() THEN 'PostgreSQL was promoted or restored'
 		WHEN a.disk_epoch > coalesce(CASE WHEN o.directory_id = a.directory THEN o.broker_epoch END, a.disk_epoch) THEN
-			format('the disk of broker %s remembers epoch %s, this database only %s', a.id, a.disk_epoch, o.broker_epoch) END;
+			format('the disk of broker %s remembers epoch %s, this database only %s', a.id, a.disk_epoch, o.broker_epoch)
+		WHEN NOT known AND a.disk_epoch >= 0 AND v > 1 THEN
+			format('the disk of broker %s remembers epoch %s, this database does not know the broker', a.id, a.disk_epoch) END;
 	IF why IS NOT NULL THEN
 		inc := begin_incarnation(v, why);
 		SELECT x.epoch_floor INTO floor FROM cluster x;

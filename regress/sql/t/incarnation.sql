@@ -48,6 +48,9 @@ SELECT is(fx.state('rf3'), 'none {1,2,3} {}', 'what is older still waits');
 SELECT is((SELECT pg_incarnation FROM broker_internal.register_broker_1(1, fx.id(12), fx.id(1001), fx.epoch(1) + 1000000000, NULL, NULL, '[]', '1.0', '{}')), 3::bigint, 'a disk that knows more begins an incarnation');
 SELECT results_eq($$ SELECT old, new, reason ~ 'remembers epoch' FROM broker.events WHERE kind = 'cluster.incarnation' ORDER BY event_id DESC LIMIT 1 $$, $$ VALUES ('2', '3', true) $$, 'the event says why');
 SELECT cmp_ok(fx.epoch(1), '>', (SELECT max(new::bigint) FROM broker.events WHERE kind = 'broker.registered' AND event_id < (SELECT max(event_id) FROM broker.events WHERE kind = 'broker.registered')) + 1000000000, 'its new epoch is above what it remembers');
+SELECT is((SELECT pg_incarnation FROM broker_internal.register_broker_1(9, fx.id(9), fx.id(1009), 17, NULL, NULL, '[]', '1.0', '{}')), 4::bigint, 'so does one whose broker is unknown');
+UPDATE broker_internal.brokers SET fenced = true WHERE broker_id = 9;
+
 -- every replica reports: the newest report wins
 CREATE FUNCTION pg_temp.claim(me int, name text, leader int, leader_epoch int, partition_epoch int, isr jsonb, last_epoch int, log_end bigint) RETURNS int LANGUAGE sql AS $$
 	SELECT settled FROM broker_internal.claim_partitions_1(me, fx.epoch(me), ARRAY[fx.topic_id(name)], '{0}', ARRAY[leader], ARRAY[leader_epoch], ARRAY[partition_epoch], jsonb_build_array(isr), ARRAY[last_epoch], ARRAY[log_end])

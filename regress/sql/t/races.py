@@ -225,6 +225,7 @@ with Tap() as t:
         b2.heart.send("SELECT pg_advisory_lock(1, 1)")
         wait_for(b2.heart.waits, "broker 2's session waits")
         until(lambda: state_of(b3) == "fenced", "broker 3, which sends nothing, is dead", b1)
+        until(lambda: sql(f"SELECT state_change < clock_timestamp() - interval '2 s' FROM pg_stat_activity WHERE pid = {b2.heart.pid}") == "t", "two timeouts pass", b1)
         assert state_of(b2) == "alive"
         assert "silent for 1000 ms" in sql("SELECT string_agg(reason, ' ') FROM broker.events WHERE kind = 'broker.dead' AND broker_id = 3")
         blocker("SELECT pg_advisory_unlock(1, 1)")
