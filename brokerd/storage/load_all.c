@@ -243,22 +243,22 @@ bool
 load_all(LogManager *m, Err *err)
 {
 	Loading l = {.m = m};
-	CleanMarker marker;
+	const CleanMarker *marker = &m->marker;
 	int64_t started_us = clock_boot_us();
 	Manifest *manifest = NULL;
 	bool ok;
 
-	m->clean_start = clean_marker_read(m->dir, &marker);
+	m->clean_start = clean_marker_read(m->dir, &m->marker);
 	/* A marker of another incarnation of this disk says nothing about the stop of this one. */
-	if (m->clean_start && marker.broker_epoch >= 0 && m->meta.broker_epoch >= 0 &&
-		marker.broker_epoch != m->meta.broker_epoch)
+	if (m->clean_start && marker->broker_epoch >= 0 && m->meta.broker_epoch >= 0 &&
+		marker->broker_epoch != m->meta.broker_epoch)
 		m->clean_start = false;
 	ok = find_logs(&l, m->clean_start, err);
 	if (ok)
 	{
 		read_checkpoints(&l);
-		if (m->clean_start && marker.has_manifest)
-			manifest = manifest_read(m->dir, marker.manifest_crc);
+		if (m->clean_start && marker->has_manifest)
+			manifest = manifest_read(m->dir, marker->manifest_crc);
 		for (int i = 0; manifest != NULL && i < l.ntasks; i++)
 			l.tasks[i].loaded = manifest_load(manifest, l.tasks[i].log);
 		manifest_free(manifest);

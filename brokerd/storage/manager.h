@@ -4,6 +4,7 @@
 #ifndef BROKERD_STORAGE_MANAGER_H
 #define BROKERD_STORAGE_MANAGER_H
 
+#include "brokerd/storage/clean_marker.h"
 #include "brokerd/storage/completion.h"
 #include "brokerd/storage/internal.h"
 #include "brokerd/storage/meta_properties.h"
@@ -62,7 +63,8 @@ struct LogManager
 	int lock_fd;
 	MetaProperties meta;
 	bool clean_start;
-	Log *logs; /* by name */
+	CleanMarker marker; /* of the last stop, when it was clean */
+	Log *logs;          /* by name */
 
 	Completions completions;
 	Writer writer;

@@ -120,6 +120,19 @@ write_logs(LogManager *m)
 	return ok;
 }
 
+/*
+ * Nothing was written since a clean start: its manifest still holds, and its marker too, once that names this
+ * incarnation, as the directory does since it registered.
+ */
+static bool
+keep_marker(LogManager *m)
+{
+	if (m->marker.broker_epoch == m->meta.broker_epoch)
+		return true;
+	m->marker.broker_epoch = m->meta.broker_epoch;
+	return clean_marker_write(m->dir, &m->marker);
+}
+
 void
 shutdown_clean(LogManager *m)
 {
@@ -138,8 +151,7 @@ shutdown_clean(LogManager *m)
 	cold_read_drop_waiting(m);
 	log_changed_flush(m);
 	changed = atomic_load(&m->marker_gone);
-	/* Nothing was written since a clean start: its marker and manifest still hold. */
-	if (m->clean_start && !changed && !m->checkpoint_dirty)
+	if (m->clean_start && !changed && !m->checkpoint_dirty && keep_marker(m))
 		return;
 	directory_mark_unclean(m);
 	ok = write_logs(m);

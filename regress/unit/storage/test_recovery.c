@@ -358,6 +358,10 @@ test_directory(void)
 	is_str(log_manager_cluster_id(h.m), "c1", "the cluster id is kept");
 	is_int(log_manager_broker_epoch(h.m), 42, "and the broker epoch");
 	ok(log_manager_clean_start(h.m), "an empty directory is closed cleanly");
+	ok(log_manager_bind(h.m, "c1", 43, &err), "its broker registers again");
+	harness_close(&h);
+	harness_open(&h);
+	ok(log_manager_clean_start(h.m), "a stop of the next incarnation, which wrote nothing, is clean too");
 	harness_close(&h);
 	harness_remove(h.dir);
 }
