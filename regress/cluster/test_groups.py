@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+"""Groups outlive their coordinator: its restart, its crash, its replacement, and PostgreSQL that is away."""
+import os
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "regress", "lib"))
+from kafka_client import Connection
+from pgbroker_cluster import Cluster, wait_for
+from tap import Tap
+
+LOADING, NOT_AVAILABLE, NOT_COORDINATOR, UNKNOWN_MEMBER, REBALANCING = 14, 15, 16, 25, 27
+RETRIABLE = (LOADING, NOT_AVAILABLE, NOT_COORDINATOR)
+# "consumer" subscription to topic t, and assignment of its partition 0
+SUBSCRIPTION = b"\0\0\0\0\0\1\0\1t\xff\xff\xff\xff"
+ASSIGNMENT = b"\0\0\0\0\0\1\0\1t\0\0\0\1\0\0\0\0\xff\xff\xff\xff"
+
+
+class Member:
+    """One member of a group, at whoever coordinates it."""
+
+    def __init__(self, cluster, group):
+        self.cluster, self.group, self.id, self.generation, self.connection = cluster, group, "", -1, None
+
+    def coordinator(self, timeout=15):
+        def found():
+            for broker in self.cluster.brokers.values():
+                try:
+                    with Connection(broker.address, timeout=2) as k:
+                        answer = k.call("FindCoordinator", 3, {"key": self.group, "key_type": 0})
+                        if answer["error_code"] == 0:
+                            return f"{answer['host']}:{answer['port']}"
+                except OSError:
+                    pass
+            return None
+        address = []
+        wait_for(lambda: address.append(found()) or address[-1] is not None, timeout, f"a coordinator of {self.group}")
+        return address[-1]
+
+    def call(self, name, version, values):
+        """Asks again where a client would."""
+        end = time.monotonic() + 30
+        while True:
+            try:
+                if self.connection is None:
+                    self.connection = Connection(self.coordinator())
+                answer = self.connection.call(name, version, dict(values, group_id=self.group))
+                codes = [answer["error_code"]] if "error_code" in answer else [p["error_code"] for t in answer["topics"] for p in t["partitions"]]
+                if not any(code in RETRIABLE for code in codes):
+                    return answer
+            except OSError:
+                pass
+            self.close()
+            assert time.monotonic() < end, f"{name} was not answered"
+            time.sleep(0.1)
+
+    def close(self):
+        if self.connection:
+            self.connection.socket.close()
+        self.connection = None
+
+    def join_request(self, **more):
+        return dict({"session_timeout_ms": 10000, "rebalance_timeout_ms": 10000, "member_id": self.id, "group_instance_id": None,
+                     "protocol_type": "consumer", "protocols": [{"name": "range", "metadata": SUBSCRIPTION}]}, **more)
+
+    def join(self):
+        while True:
+            answer = self.call("JoinGroup", 5, self.join_request())
+            self.id = answer["member_id"]
+            if answer["error_code"] != 79:
+                break
+        assert answer["error_code"] == 0, answer
+        self.generation = answer["generation_id"]
+        return answer
+
+    def sync(self, members):
+        answer = self.call("SyncGroup", 3, {"generation_id": self.generation, "member_id": self.id, "group_instance_id": None,
+                                            "assignments": [{"member_id": m, "assignment": ASSIGNMENT} for m in members]})
+        assert answer["error_code"] == 0, answer
+        return answer["assignment"]
+
+    def beat(self):
+        return self.call("Heartbeat", 3, {"generation_id": self.generation, "member_id": self.id, "group_instance_id": None})["error_code"]
+
+    def commit(self, offset):
+        answer = self.call("OffsetCommit", 7, {"generation_id_or_member_epoch": self.generation, "member_id": self.id, "group_instance_id": None, "topics": [
+            {"name": "t", "partitions": [{"partition_index": 0, "committed_offset": offset, "committed_leader_epoch": -1, "committed_metadata": "m"}]}]})
+        return answer["topics"][0]["partitions"][0]["error_code"]
+
+    def committed(self):
+        answer = self.call("OffsetFetch", 5, {"topics": [{"name": "t", "partition_indexes": [0]}]})
+        return answer["topics"][0]["partitions"][0]["committed_offset"]
+
+
+def member(c, group):
+    m = Member(c, group)
+    m.join()
+    m.sync([m.id])
+    return m
+
+
+def stored(c, group):
+    return c.value(f"SELECT generation || ' ' || state FROM broker.groups WHERE group_id = '{group}'")
+
+
+def group_of(c, broker_id, prefix):
+    """A group id whose slot this broker holds."""
+    return c.value(f"SELECT '{prefix}' || i FROM generate_series(1, 1000) i JOIN broker_internal.slots s ON s.slot = broker_internal.slot_of('{prefix}' || i) "
+                   f"WHERE s.coordinator = {broker_id} LIMIT 1")
+
+
+def restarts(t, c):
+    group = group_of(c, 1, "restart")
+    m = member(c, group)
+    t.equal(m.commit(10), 0, "a member commits")
+    c.broker(1).kill()
+    c.broker(1).start()
+    t.equal(m.beat(), 0, "after a crash of the coordinator it goes on in its generation")
+    t.equal(m.sync([]), ASSIGNMENT, "with its assignment")
+    t.equal(m.commit(11), 0, "and commits")
+    c.broker(1).stop()
+    c.broker(1).start()
+    t.equal((m.beat(), m.commit(12), m.committed()), (0, 0, 12), "after a stop too")
+    t.equal(stored(c, group), "1 stable", "no rebalance")
+
+
+def replaced(t, c):
+    group = group_of(c, 2, "move")
+    m = member(c, group)
+    t.equal(m.commit(20), 0, "a member commits at broker 2")
+    c.broker(2).kill()
+    t.equal((m.beat(), m.committed(), m.commit(21)), (0, 20, 0), "broker 2 dies: another one goes on in the same generation")
+    t.equal(c.value(f"SELECT coordinator FROM broker.groups WHERE group_id = '{group}'"), "1", "broker 1 coordinates")
+    c.broker(2).start()
+    c.wait_sql("SELECT count(DISTINCT coordinator) FROM broker_internal.slots", [("2",)])
+    t.equal((m.beat(), m.committed(), stored(c, group)), (0, 21, "1 stable"), "broker 2 is back, and nothing moved in the group")
+
+
+def away(t, c):
+    group = group_of(c, 1, "away")
+    m = member(c, group)
+    other = Member(c, group)
+    k = Connection(c.broker(1).address, timeout=20)
+    t.equal(m.commit(30), 0, "a member commits")
+    c.postgres.stop()
+    wait_for(lambda: "PostgreSQL is away" in c.broker(1).log_text(), 15, "the broker notices")
+    other.id = k.call("JoinGroup", 5, dict(other.join_request(), group_id=group))["member_id"]
+    began = time.monotonic()
+    answer = k.call("JoinGroup", 5, dict(other.join_request(), group_id=group))
+    t.equal(answer["error_code"], LOADING, "who would start a rebalance is put off")
+    t.ok(time.monotonic() - began > 0.5, "after a pause")
+    t.equal(m.beat(), 0, "the member is not stopped")
+    k.send("OffsetCommit", 7, {"group_id": group, "generation_id_or_member_epoch": m.generation, "member_id": m.id, "group_instance_id": None, "topics": [
+        {"name": "t", "partitions": [{"partition_index": 0, "committed_offset": 31, "committed_leader_epoch": -1, "committed_metadata": None}]}]})
+    time.sleep(0.5)
+    c.postgres.start()
+    t.equal(k.receive()["topics"][0]["partitions"][0]["error_code"], 0, "a commit waits for PostgreSQL")
+    t.equal((m.beat(), m.committed(), stored(c, group)), (0, 31, "1 stable"), "and is there, in the same generation")
+    k.socket.close()
+
+
+def idle(t, c):
+    m = member(c, group_of(c, 1, "idle"))
+    count = "SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0) FROM pg_stat_user_tables WHERE relname IN ('groups', 'group_members', 'offsets', 'rebalances')"
+    c.sql("SELECT pg_stat_force_next_flush()")
+    time.sleep(1.5)  # what was written is counted a second later
+    before = c.value(count)
+    for _ in range(300):
+        assert m.beat() == 0
+    time.sleep(1.5)
+    t.equal(c.value(count), before, "three hundred heartbeats write nothing")
+
+
+def vanished(t, c):
+    group = group_of(c, 1, "vanish")
+    m = member(c, group)
+    gone = Member(c, group)
+    k = Connection(c.broker(1).address)
+    gone.id = k.call("JoinGroup", 5, dict(gone.join_request(), group_id=group))["member_id"]
+    k.send("JoinGroup", 5, dict(gone.join_request(session_timeout_ms=6000), group_id=group))
+    wait_for(lambda: m.beat() == REBALANCING, 10, "the newcomer starts a rebalance")
+    k.socket.close()
+    answer = m.join()
+    t.equal(len(answer["members"]), 2, "a client that vanished while parked is a member for a while")
+    m.sync([m.id])
+    wait_for(lambda: m.beat() == REBALANCING, 15, "its session ends")
+    t.equal(len(m.join()["members"]), 1, "then it is not")
+    m.sync([m.id])
+    t.equal(c.value(f"SELECT string_agg(reason, '; ' ORDER BY generation) FROM broker.rebalances WHERE group_id = '{group}'"),
+            "member joined; member joined; member left: session timed out after 6 s", "and people are told why")
+
+
+def main():
+    with Tap() as t, Cluster(brokers=2, properties={"group.initial.rebalance.delay.ms": 0}) as c:
+        c.sql("SELECT broker.create_topic('t', assignment => '{\"0\": [1]}')")
+        c.wait_sql("SELECT count(DISTINCT coordinator) FROM broker_internal.slots", [("2",)])
+        with Connection(c.broker(1).address) as k:
+            wait_for(lambda: k.leader("t") == 1, 10, "a leader of t")
+        for case in (restarts, replaced, away, idle, vanished):
+            with t.case(case.__name__.replace("_", " ")):
+                case(t, c)
+        t.note(c.logs(15) if t.failed else "")
+
+
+if __name__ == "__main__":
+    main()
