@@ -93,7 +93,7 @@ SELECT is((SELECT string_agg(config_key || '=' || value || ' ' || source, ', ' O
 
 -- an unused key is accepted with a NOTICE (seen by the client), never silently; events keep who did what
 SELECT is((SELECT string_agg(config_key, ', ' ORDER BY config_key) FROM broker.config_keys WHERE scope = 'topic' AND NOT is_used AND config_key LIKE 'remote%'), 'remote.log.copy.disable, remote.log.delete.on.disable, remote.storage.enable', 'is_used is false');
-SELECT is((SELECT count(*) FROM broker.config_keys WHERE scope = 'topic'), 33::bigint, 'the topic configs of Kafka 4.2');
+SELECT is((SELECT count(*) FROM broker.config_keys WHERE scope = 'topic'), 34::bigint, 'the topic configs of Kafka 4.2');
 SET broker.reason = 'TICKET-7';
 SELECT lives_ok($$ SELECT * FROM broker.alter_topic('t', '{"flush.messages": null}') $$, 'with a reason');
 RESET broker.reason;
