@@ -206,6 +206,8 @@ BEGIN
 	END IF;
 	SELECT count(*) INTO n FROM offsets f WHERE f.group_id = gid AND f.topic_id = t.topic_id AND (parts IS NULL OR f.partition = ANY (parts));
 	IF n > 0 THEN
+		PERFORM add_event('group.delete_offsets', 'group ' || gid, topic_name, NULL, NULL, gid, n || ' offsets', NULL, NULL, caller, 'sql', inet_client_addr(),
+			nullif(current_setting('broker.reason', true), ''));
 		PERFORM add_group_request('group.delete_offsets', gid, t.topic_id, jsonb_build_object('partitions',
 			(SELECT jsonb_agg(f.partition) FROM offsets f WHERE f.group_id = gid AND f.topic_id = t.topic_id AND (parts IS NULL OR f.partition = ANY (parts)))), caller);
 	END IF;
@@ -225,6 +227,8 @@ BEGIN
 	IF EXISTS (SELECT FROM group_members m WHERE m.group_id = gid) AND NOT coalesce(force, false) THEN
 		PERFORM not_empty(gid, 'Stop them, or pass force => true: they are removed, and those that still run join a new group of that name.');
 	END IF;
+	PERFORM add_event('group.delete', 'group ' || gid, NULL, NULL, NULL, gid, NULL, 'requested', jsonb_build_object('force', coalesce(force, false)), caller, 'sql',
+		inet_client_addr(), nullif(current_setting('broker.reason', true), ''));
 	PERFORM add_group_request('group.delete', gid, NULL, jsonb_build_object('force', coalesce(force, false)), caller);
 	RETURN true;
 END
@@ -239,6 +243,8 @@ BEGIN
 	ELSIF NOT EXISTS (SELECT FROM group_members m WHERE m.group_id = gid AND (m.member_id = member OR m.instance_id = instance)) THEN
 		RAISE EXCEPTION 'group "%" has no member "%"', gid, coalesce(member, instance) USING ERRCODE = 'PB025', HINT = 'The members are in broker.group_members.';
 	END IF;
+	PERFORM add_event('group.kick', 'group ' || gid, NULL, NULL, NULL, gid, coalesce(member, instance), NULL, NULL, caller, 'sql', inet_client_addr(),
+		nullif(current_setting('broker.reason', true), ''));
 	PERFORM add_group_request('group.kick', gid, NULL, jsonb_build_object('member_id', member, 'instance_id', instance), caller);
 	RETURN true;
 END

@@ -109,6 +109,16 @@ SELECT is((SELECT old || ' ' || new || ' ' || actor FROM broker.events WHERE kin
 SELECT is((SELECT state FROM broker.operations WHERE kind = 'group.reset'), 'done', 'the operation is done');
 SELECT is((SELECT count(*) FROM broker_internal.group_requests_1(1, fx.epoch(1)))::int, 0, 'nothing is left to do');
 SELECT is((SELECT state FROM broker.groups WHERE group_id = 'live'), 'stable', 'broker.groups');
+SET broker.reason = 'ticket 9';
+SELECT is(broker.kick_member('live', 'm1'), true, 'a member is to go');
+SELECT is(broker.delete_group('live', force => true), true, 'the whole group is');
+SELECT is((SELECT string_agg(kind || ' ' || actor || ' ' || via || ' ' || reason, ', ' ORDER BY event_id) FROM broker.events WHERE kind IN ('group.kick', 'group.delete')),
+	'group.kick postgres sql ticket 9, group.delete postgres sql ticket 9', 'who asked, and why, is kept');
+SELECT is((SELECT string_agg(kind || ' ' || coalesce(member_id, '-') || ' ' || force || ' ' || reason, ', ' ORDER BY operation_id) FROM broker_internal.group_requests_1(1, fx.epoch(1))),
+	'group.kick m1 false ticket 9, group.delete - true ticket 9', 'what the coordinator is told');
+SELECT broker_internal.finish_group_request_1(1, fx.epoch(1), operation_id, CASE kind WHEN 'group.kick' THEN 'no such member' END) FROM broker_internal.group_requests_1(1, fx.epoch(1));
+SELECT is((SELECT string_agg(kind || ' ' || state || coalesce(': ' || error, ''), ', ' ORDER BY operation_id) FROM broker.operations WHERE kind IN ('group.kick', 'group.delete')),
+	'group.kick failed: no such member, group.delete done', 'and what became of it');
 SELECT is((SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'broker.groups'::regclass AND attnum > 0),
 	'group_id group_type state generation assignor coordinator members topics lag max_lag lag_unknown last_commit_at last_rebalance_at last_rebalance_reason rebalances_last_hour reported_at report_age', 'groups');
 SELECT is((SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'broker.group_members'::regclass AND attnum > 0),
