@@ -56,6 +56,10 @@ CHECK_PACKAGES=(
 	python3-venv python3-pip
 )
 
+# Apache Kafka and the Java client want a JDK and Maven, wherever they come from.
+command -v javac >/dev/null || CHECK_PACKAGES+=(default-jdk-headless)
+command -v mvn >/dev/null || CHECK_PACKAGES+=(maven)
+
 names_of()
 {
 	local list

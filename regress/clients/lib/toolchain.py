@@ -15,7 +15,7 @@ CLIENTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(CLIENTS), 'lib'))
 import kafka
 
-NODE_NEEDED = (22, 19)
+NODE_NEEDED = (22, 22)
 GO_NEEDED = (1, 21)     # from then on it fetches the newer one that a module asks for
 
 
@@ -65,63 +65,76 @@ def cached(name, files, check=lambda folder: True):
             f.write(want)
 
 
-def python_client(name):
+def fetch(command, cwd, env=None):
+    """As run; what cannot be fetched, without a network for example, is missing."""
+    try:
+        run(command, cwd, env)
+    except Broken as e:
+        raise Missing('could not be fetched: ' + str(e).replace('\n', '; ')[-300:]) from None
+
+
+def virtual_environment(name):
+    """The bin folder of a virtual environment with what NAME/requirements.txt pins."""
     requirements = os.path.join(CLIENTS, name, 'requirements.txt')
-    works = lambda folder: subprocess.run([f'{folder}/bin/python', '-c', ''], stderr=subprocess.DEVNULL).returncode == 0 \
-        if os.path.exists(f'{folder}/bin/python') else False
+
+    def works(folder):
+        try:
+            return subprocess.run([f'{folder}/bin/python', '-c', ''], stderr=subprocess.DEVNULL).returncode == 0
+        except OSError:
+            return False
+
     with cached(name, [requirements], works) as (folder, fresh):
         if fresh:
             if subprocess.run([sys.executable, '-c', 'import venv, ensurepip'], stderr=subprocess.DEVNULL).returncode != 0:
                 raise Missing('python3-venv is not installed')
             run([sys.executable, '-m', 'venv', folder], CLIENTS)
-            run([f'{folder}/bin/pip', 'install', '-q', '--disable-pip-version-check', '-r', requirements], CLIENTS)
-    return [f'{folder}/bin/python', os.path.join(CLIENTS, name, 'driver.py')], {}
+            fetch([f'{folder}/bin/pip', 'install', '-q', '--disable-pip-version-check', '-r', requirements], CLIENTS)
+    return f'{folder}/bin'
 
 
-def node_version(program):
-    text = subprocess.run([program, '--version'], stdout=subprocess.PIPE, text=True).stdout
-    return tuple(int(n) for n in re.findall(r'\d+', text)[:2])
+def python_client(name):
+    return [f'{virtual_environment(name)}/python', os.path.join(CLIENTS, name, 'driver.py')], {}
 
 
-def node_program():
-    """A Node.js that is new enough: the system's, or else one from npm."""
-    need('node', 'nodejs')
-    if node_version('node') >= NODE_NEEDED:
-        return 'node'
-    manifest = os.path.join(CLIENTS, 'node', 'package.json')
-    with cached('node', [manifest]) as (folder, fresh):
-        if fresh:
-            npm_install(folder, manifest)
-    found = glob.glob(f'{folder}/node_modules/node-linux-*/bin/node')
-    if not found:
-        raise Missing(f'Node.js {".".join(map(str, NODE_NEEDED))} or newer is not installed')
-    return found[0]
+def version_of(*command):
+    """The first two numbers of what a program says of its version, or (0, 0) where there is none."""
+    if not shutil.which(command[0]):
+        return (0, 0)
+    text = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+    return tuple(int(n) for n in re.findall(r'(\d+)\.(\d+)', text)[0])
 
 
-def npm_install(folder, manifest):
-    need('npm', 'npm')
-    shutil.copy(manifest, folder)
-    run(['npm', 'install', '--no-package-lock', '--no-audit', '--no-fund', '--ignore-scripts', '--silent'], folder)
+def node_folder():
+    """Where a Node.js is that is new enough, with its npm: the system's, or else a packaged one."""
+    if version_of('node', '--version') >= NODE_NEEDED and shutil.which('npm'):
+        return os.path.dirname(shutil.which('node'))
+    return virtual_environment('node')
 
 
 def node_client(name):
-    program = node_program()
+    folder_of_node = node_folder()
     manifest = os.path.join(CLIENTS, name, 'package.json')
     with cached(name, [manifest]) as (folder, fresh):
         if fresh:
-            npm_install(folder, manifest)
-    return [program, '--no-warnings', os.path.join(CLIENTS, name, 'driver.js')], {'NODE_MODULES': f'{folder}/node_modules'}
+            shutil.copy(manifest, folder)
+            fetch([f'{folder_of_node}/npm', 'install', '--no-package-lock', '--no-audit', '--no-fund', '--ignore-scripts', '--silent'], folder,
+                  {'PATH': folder_of_node + os.pathsep + os.environ['PATH']})
+    return ([f'{folder_of_node}/node', '--no-warnings', os.path.join(CLIENTS, name, 'driver.js')],
+            {'NODE_MODULES': f'{folder}/node_modules'})
+
+
+def go_program():
+    """A Go that is new enough: the system's, or else a packaged one."""
+    return 'go' if version_of('go', 'version') >= GO_NEEDED else f"{virtual_environment('go')}/go"
 
 
 def go_client(name):
-    need('go', 'golang')
-    version = subprocess.run(['go', 'version'], stdout=subprocess.PIPE, text=True).stdout
-    if tuple(int(n) for n in re.findall(r'go(\d+)\.(\d+)', version)[0]) < GO_NEEDED:
-        raise Missing(f'Go {".".join(map(str, GO_NEEDED))} or newer is not installed')
     sources = glob.glob(f'{CLIENTS}/{name}/*') + glob.glob(f'{CLIENTS}/lib/go/*')
     with cached(name, sources) as (folder, fresh):
         if fresh:
-            run(['go', 'build', '-mod=readonly', '-o', f'{folder}/driver', '.'], os.path.join(CLIENTS, name))
+            go = go_program()
+            fetch([go, 'mod', 'download'], os.path.join(CLIENTS, name))
+            run([go, 'build', '-mod=readonly', '-o', f'{folder}/driver', '.'], os.path.join(CLIENTS, name))
     return [f'{folder}/driver'], {}
 
 
@@ -137,7 +150,7 @@ def java_client(name):
     with cached(name, sources) as (folder, fresh):
         if fresh:
             shutil.copy(os.path.join(CLIENTS, name, 'pom.xml'), folder)
-            run(['mvn', '-q', '-B', 'dependency:copy-dependencies', '-DincludeScope=runtime', f'-DoutputDirectory={folder}/jars'], folder)
+            fetch(['mvn', '-q', '-B', 'dependency:copy-dependencies', '-DincludeScope=runtime', f'-DoutputDirectory={folder}/jars'], folder)
             run(['javac', '-cp', f'{folder}/jars/*', '-d', f'{folder}/classes', *glob.glob(f'{CLIENTS}/{name}/*.java')], folder)
             run(['jar', 'cf', f'{folder}/driver.jar', '-C', f'{folder}/classes', '.'], folder)
         classpath = ':'.join([f'{folder}/driver.jar', *sorted(glob.glob(f'{folder}/jars/*.jar'))])
