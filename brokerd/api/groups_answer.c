@@ -3,21 +3,30 @@
 
 #include "brokerd/api/groups_internal.h"
 
+/* It is parked no more; the call is the caller's to end. */
+static ApiCall *
+unpark(Parked *p)
+{
+	Groups *groups = p->groups;
+	ApiCall *call = p->call;
+
+	ev_timer_stop(groups->broker->loop, &p->late);
+	HASH_DELETE(hh, groups->parked, p);
+	HASH_DELETE(by_call, groups->parked_calls, p);
+	free(p);
+	call->cancelled = NULL;
+	return call;
+}
+
+/* The state machine keeps the member, as Kafka does; only nobody is answered. */
 static void
 on_client_gone(ApiCall *call)
 {
-	Broker *broker = call->broker;
-	Parked *p, *tmp;
+	Parked *p;
 
-	/* The state machine keeps the member, as Kafka does; only nobody is answered. */
-	HASH_ITER (hh, broker->groups->parked, p, tmp)
-	{
-		if (p->call != call)
-			continue;
-		ev_timer_stop(broker->loop, &p->late);
-		HASH_DEL(broker->groups->parked, p);
-		free(p);
-	}
+	HASH_FIND(by_call, call->broker->groups->parked_calls, &call, sizeof(call), p);
+	if (p != NULL)
+		(void) unpark(p);
 	api_no_reply(call);
 }
 
@@ -36,6 +45,7 @@ groups_park(Groups *groups, ApiCall *call)
 	ev_timer_init(&p->late, on_late, 0., 0.);
 	p->late.data = p;
 	HASH_ADD(hh, groups->parked, id, sizeof(p->id), p);
+	HASH_ADD(by_call, groups->parked_calls, call, sizeof(p->call), p);
 	call->cancelled = on_client_gone;
 	return p->id;
 }
@@ -47,18 +57,6 @@ find(Groups *groups, uint64_t id)
 
 	HASH_FIND(hh, groups->parked, &id, sizeof(id), p);
 	return p;
-}
-
-static ApiCall *
-unpark(Parked *p)
-{
-	ApiCall *call = p->call;
-
-	ev_timer_stop(p->groups->broker->loop, &p->late);
-	HASH_DEL(p->groups->parked, p);
-	free(p);
-	call->cancelled = NULL;
-	return call;
 }
 
 ApiCall *

@@ -30,6 +30,7 @@ typedef struct Parked
 	ev_timer late; /* the answer waits for this */
 	int16_t late_error;
 	UT_hash_handle hh;
+	UT_hash_handle by_call;
 } Parked;
 
 /* A save on its way: the call's parameters, kept until it is settled. */
@@ -70,6 +71,7 @@ struct Groups
 
 	/* Parked calls. */
 	Parked *parked;
+	Parked *parked_calls; /* the same, by call */
 	uint64_t last_id;
 
 	/* Saves that wait for a batch of commits, and those under way. */
