@@ -53,7 +53,7 @@ $$;
 
 -- Takes up the operations that wait, by their state.  A row that a person holds is left for the next round.
 -- One that cannot be done fails by itself; it does not hold up the others.  Lock 1 is held for a short while
--- only: what is left after 200 ms is for the next round.
+-- only: what is left after 200 ms is for the next round.  What one transaction asked for is taken up together.
 -- Returns the version that it took, NULL when there was nothing to do.
 CREATE FUNCTION broker_internal.take_up(v_in bigint) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
@@ -62,8 +62,13 @@ DECLARE
 	c     cluster;
 	why   text;
 	begun timestamptz := clock_timestamp();
+	last_at  timestamptz;
+	last_pid int;
 BEGIN
-	FOR o IN SELECT * FROM operations WHERE state = 'waiting' ORDER BY operation_id LIMIT 500 FOR UPDATE SKIP LOCKED LOOP
+	FOR o IN SELECT * FROM operations WHERE state = 'waiting' ORDER BY requested_at, session_pid, operation_id FOR UPDATE SKIP LOCKED LOOP
+		EXIT WHEN clock_timestamp() - begun > interval '200 ms' AND (o.requested_at, o.session_pid) IS DISTINCT FROM (last_at, last_pid);
+		last_at := o.requested_at;
+		last_pid := o.session_pid;
 		IF o.kind IN ('topic.create', 'topic.partitions') THEN
 			SELECT cannot_place(t) INTO why FROM topics t WHERE t.topic_id = o.topic_id AND t.deleted_at IS NULL;
 			IF why IS NOT NULL THEN
@@ -98,7 +103,6 @@ BEGIN
 			RAISE WARNING 'operation % (% of %) failed: %', o.operation_id, o.kind, o.object, SQLERRM;
 			UPDATE operations SET state = 'failed', waiting_for = NULL, error = SQLERRM, finished_at = clock_timestamp() WHERE operation_id = o.operation_id;
 		END;
-		EXIT WHEN clock_timestamp() - begun > interval '200 ms';
 	END LOOP;
 	RETURN v;
 END
