@@ -96,32 +96,35 @@ BEGIN
 			WHEN 'disk' THEN q.isr && gone OR q.leader = ANY (gone) OR q.elr && gone
 			ELSE q.isr && gone OR q.leader = ANY (gone) END
 	), d AS MATERIALIZED (
-		SELECT c.*, CASE WHEN settled THEN pick_leader(replicas, rest, elr, leader, live, unclean)
+		-- A restarted broker with the only replica: nobody else could lead, so it gets its leadership at once, in a new epoch.
+		SELECT c.*, mode = 'restart' AND leader IS NOT NULL AND replicas = gone AND isr = gone AS again,
+			CASE WHEN mode = 'restart' AND leader IS NOT NULL AND replicas = gone AND isr = gone THEN leader
+				WHEN settled THEN pick_leader(replicas, rest, elr, leader, live, unclean)
 				WHEN leader = ANY (gone) AND mode <> 'stop' THEN NULL ELSE leader END AS new_leader
 		FROM c
 	), n AS MATERIALIZED (
-		SELECT d.*, new_leader IS NOT NULL AND settled AND NOT new_leader = ANY (rest) AND NOT new_leader = ANY (elr) AS is_unclean,
-			CASE WHEN NOT settled OR (mode = 'leaderless' AND new_leader IS NULL) THEN isr
+		SELECT d.*, new_leader IS NOT NULL AND settled AND NOT again AND NOT new_leader = ANY (rest) AND NOT new_leader = ANY (elr) AS is_unclean,
+			CASE WHEN NOT settled OR again OR (mode = 'leaderless' AND new_leader IS NULL) THEN isr
 				WHEN new_leader IS NOT NULL AND NOT new_leader = ANY (rest) THEN ARRAY[new_leader]
 				WHEN new_leader IS NOT NULL OR rest && alive OR mode = 'disk' OR (relaxed AND rest <> '{}') THEN rest
 				ELSE isr END AS new_isr -- the last members stay: only they may lead
 		FROM d
 	), e AS MATERIALIZED (
-		SELECT n.*, CASE WHEN NOT settled THEN elr WHEN is_unclean OR cardinality(new_isr) >= min_isr THEN '{}'
+		SELECT n.*, CASE WHEN NOT settled OR again THEN elr WHEN is_unclean OR cardinality(new_isr) >= min_isr THEN '{}'
 				ELSE without(without(elr || without(isr, elr), new_isr), CASE WHEN mode = 'disk' THEN gone ELSE '{}' END) END AS new_elr
 		FROM n
 	), u AS (
 		UPDATE partitions p SET leader = e.new_leader, isr = e.new_isr, elr = e.new_elr,
-			leader_epoch = CASE WHEN e.new_leader IS DISTINCT FROM e.leader
+			leader_epoch = CASE WHEN e.new_leader IS DISTINCT FROM e.leader OR e.again
 				THEN greatest(e.leader_epoch + 1, decide.epoch_floor) ELSE e.leader_epoch END,
-			leader_since = CASE WHEN e.new_leader IS DISTINCT FROM e.leader THEN at ELSE p.leader_since END,
+			leader_since = CASE WHEN e.new_leader IS DISTINCT FROM e.leader OR e.again THEN at ELSE p.leader_since END,
 			partition_epoch = p.partition_epoch + 1, version = v,
 			incarnation = CASE WHEN cardinality(p.replicas) = 1 THEN decide.incarnation ELSE p.incarnation END
 		FROM e
 		WHERE p.ctid = e.place
-			AND (p.leader IS DISTINCT FROM e.new_leader OR p.isr <> e.new_isr OR p.elr <> e.new_elr)
+			AND (p.leader IS DISTINCT FROM e.new_leader OR e.again OR p.isr <> e.new_isr OR p.elr <> e.new_elr)
 		RETURNING p.topic_id, p.partition, e.leader AS old_leader, p.leader, e.leader_epoch AS old_epoch, p.leader_epoch,
-			e.isr AS old_isr, p.isr, e.is_unclean
+			e.isr AS old_isr, p.isr, e.is_unclean, e.again
 	), h AS (
 		INSERT INTO changes SELECT DISTINCT v, topic_id FROM u ON CONFLICT DO NOTHING
 	), log AS (
@@ -130,7 +133,7 @@ BEGIN
 		FROM u JOIN topics t USING (topic_id)
 			CROSS JOIN LATERAL (VALUES
 				(1, 'partition.leader', CASE WHEN u.old_leader IS NULL THEN 'none' ELSE format('%s, epoch %s', u.old_leader, u.old_epoch) END,
-					CASE WHEN u.leader IS NULL THEN 'none' ELSE format('%s, epoch %s', u.leader, u.leader_epoch) END, u.leader IS DISTINCT FROM u.old_leader),
+					CASE WHEN u.leader IS NULL THEN 'none' ELSE format('%s, epoch %s', u.leader, u.leader_epoch) END, u.again OR u.leader IS DISTINCT FROM u.old_leader),
 				(2, 'partition.isr', u.old_isr::text, u.isr::text, u.isr <> u.old_isr),
 				(3, 'partition.unclean', u.old_isr::text, u.leader::text, u.is_unclean)) x (n, kind, old, new, happened)
 		WHERE x.happened ORDER BY u.topic_id, u.partition, x.n
