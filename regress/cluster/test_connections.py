@@ -126,6 +126,8 @@ def wrong_frames(t, c):
     before = status(c, "VmPeak")
     for length in (-1, -(1 << 31), 104857601, (1 << 31) - 1):
         closed_with_a_line(t, c, struct.pack(">i", length), rf"frame of {length} bytes", f"a frame of {length} bytes")
+    for name, data in (("a browser", b"GET / HTTP/1.1\r\n"), ("a TLS client", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")):
+        closed_with_a_line(t, c, data, r"frame of \d+ bytes", f"{name} on the Kafka port")
     beyond = [
         ("an array count beyond the frame", header(METADATA, 1) + struct.pack(">i", (1 << 31) - 1)),
         ("a compact array count beyond the frame", header(METADATA, 9, True) + b"\xff\xff\xff\xff\x0f"),
@@ -171,6 +173,33 @@ def slow_reader(t, c):
         t.ok(sent < 64 * MB, "a client that takes no answers is not read for ever")
         t.ok(most < 32 * MB, "its answers do not pile up in memory")
         t.note(f"{sent / MB:.1f} MB of requests sent by four, {most / MB:.1f} MB more resident")
+
+
+def slow_fetchers(t, c):
+    """Messages that were asked for and are not taken stay in their file."""
+    with Connection(c.bootstrap) as k, contextlib.ExitStack() as stack:
+        for _ in range(8):
+            k.produce("big", 0, [bytes(900_000)])
+        frame = k.frame("Fetch", 11, {
+            "replica_id": -1, "max_wait_ms": 0, "min_bytes": 1, "max_bytes": 50 << 20, "isolation_level": 0, "session_id": 0,
+            "session_epoch": -1, "rack_id": "", "topics": [{"topic": "big", "partitions": [
+                {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 10 << 20}]}]})
+        before = status(c, "VmRSS")
+        with beside(t, c, "fifty consumers that ask for 3 GB and take nothing"):
+            slow = [stack.enter_context(plug(c)) for _ in range(50)]
+            for s in slow:
+                s.sendall(frame * 10)
+            slow[0].settimeout(20)
+            t.equal(len(slow[0].recv(4)), 4, "messages are on their way to a consumer that does not read")
+        grown = status(c, "VmRSS") - before
+        t.ok(grown < 32 * MB, "messages on their way are not in memory") or t.note(f"{grown / MB:.0f} MB more")
+        # One of them begins to read, and gets all that it asked for.
+        size = struct.unpack(">i", slow[1].recv(4, socket.MSG_WAITALL))[0]
+        t.ok(size > 7_000_000, "an answer holds them all")
+        left = size + 9 * (size + 4)
+        while left > 0 and (got := slow[1].recv(min(left, MB))):
+            left -= len(got)
+        t.equal(left, 0, "one that begins to read gets all ten answers")
 
 
 def pause():
@@ -316,12 +345,12 @@ def main():
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with Tap() as t, Cluster(brokers=1, properties={"queued.max.request.bytes": QUEUED_MAX}) as c:
-        for name in ("t", "quiet"):
+        for name in ("t", "quiet", "big"):
             c.sql(f"SELECT broker.create_topic('{name}')")
         c.sql("SELECT broker.create_topic('wide', partitions => 200)")
         with Connection(c.bootstrap) as k:
-            wait_for(lambda: k.leader("t") == k.leader("quiet") == k.leader("wide", 199) == 1, 10, "leaders")
-        cases = [wrong_frames, slow_reader, drip, bounded_memory, parked_and_gone]
+            wait_for(lambda: k.leader("t") == k.leader("quiet") == k.leader("big") == k.leader("wide", 199) == 1, 10, "leaders")
+        cases = [wrong_frames, slow_reader, slow_fetchers, drip, bounded_memory, parked_and_gone]
         if hard > IDLE + 500:
             cases.append(many_idle)
         else:

@@ -86,7 +86,7 @@ def produce_to_all(c):
 
 def many(t, c):
     idle = resident(c)
-    t.ok(idle < 24 * MIB, "an idle broker is small")
+    t.ok(idle < 15 * MIB, "an idle broker is resident with less than 15 MiB")
     t.note(f"{idle / MIB:.1f} MiB resident idle")
     for i in range(1, TOPICS + 1):
         c.sql(f"SELECT broker.create_topic('many-{i}', partitions => {PARTITIONS // TOPICS})")
