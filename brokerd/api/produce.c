@@ -147,6 +147,26 @@ check_records(const ApiCall *call, const WRecords *records, const char **message
 	return KERR_NONE;
 }
 
+/* Kafka tells where the log starts with an error that comes of what is in it or in the batch, not with one of the
+ * frame, of a limit or of the disk. */
+static bool
+tells_log_start(int16_t error, const WRecords *records)
+{
+	switch (error)
+	{
+		case KERR_CORRUPT_MESSAGE:
+		case KERR_MESSAGE_TOO_LARGE:
+		case KERR_RECORD_LIST_TOO_LARGE:
+		case KERR_KAFKA_STORAGE_ERROR:
+			return false;
+		case KERR_INVALID_RECORD:
+			return records->len >= BATCH_HEADER_SIZE && batch_magic(records->p) == 2 &&
+				   batch_size(records->p) == records->len;
+		default:
+			return true;
+	}
+}
+
 /* A record that made its batch be refused; the list doubles in the arena. */
 static void
 on_record_error(void *ctx, int32_t index, const char *message)
@@ -220,6 +240,8 @@ produce_part(ProduceOp *op, ProducePart *part, PartitionTopic *topic, int16_t to
 	{
 		net_request_unref(call->req);
 		fail_part(op, out, error, append.message);
+		if (tells_log_start(error, records))
+			out->log_start_offset = append.log_start_offset;
 		return;
 	}
 	out->base_offset = append.base_offset;

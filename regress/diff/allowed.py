@@ -47,6 +47,9 @@ FIELDS = [
     ("OffsetCommit.Topics", "sort", by("Name"), "Kafka's order is that of a hash table"),
     ("OffsetDelete.Topics", "sort", by("Name"), "Kafka's order is that of a hash table"),
     ("DeleteGroups.Results", "sort", by("GroupId"), "Kafka's order is that of a hash table"),
+    ("Fetch.*.AbortedTransactions", "map", lambda found: found or [], "to clients none and an empty list are the same"),
+    ("Fetch.*.Records", "drop", lambda found: "cut_off" in found,
+     "Kafka sends a last batch cut off, which clients throw away; we send whole ones"),
     ("Fetch.Responses", "sort", by("Topic", "TopicId"), "clients look topics up by name; Kafka puts errors first"),
     ("Fetch.Responses[[]].Partitions", "sort", by("PartitionIndex"), "clients look partitions up by number"),
     ("ListOffsets.Topics", "sort", by("Name"), "Kafka's order is that of a hash table"),
@@ -101,12 +104,13 @@ DIFFERENCES = [
      "we create before we answer; Kafka answers UNKNOWN_TOPIC_OR_PARTITION until it has"),
 
     # -- Produce --
-    ("Produce *", "*.LogStartOffset", 0, -1, "no client reads the log start offset of a refused batch"),
     ("Produce *", "*.RecordErrors[[]0]", ..., ABSENT, "records are not looked at one by one; the batch's error says it"),
     ("Produce *: timestamps out of bounds", "*.RecordErrors[[]1]", ..., ABSENT, "records are not looked at one by one"),
     ("Produce *: duplicate*|Produce *: *twice*|Produce *: sequence wraps*|Produce *: two producers|Produce *: compressed idem*",
      "*.LogAppendTimeMs", ..., -1, "Kafka gives a duplicate's own timestamp as if the broker had set it"),
     ("Produce *: unknown codec*", "*.ErrorCode", -1, 76, "UNKNOWN_SERVER_ERROR lets clients lose or repeat a batch"),
+    ("Produce v[3-6]: unknown codec*|Produce *: transactional batch of nobody|Produce *: transactional control batch",
+     "*.LogStartOffset", -1, 0, "Kafka refuses these before it looks at the log"),
     ("Produce *: length of two billion", "*.ErrorCode", -1, 2, "UNKNOWN_SERVER_ERROR lets clients lose or repeat a batch"),
     ("Produce *: length below a header", "*.ErrorCode", 2, 87, "either says that the batch is none"),
     ("Produce *: a byte too many|Produce *: two batches of which*", "*", ..., ..., "we take whole batches only; Kafka cuts off the rest"),
@@ -120,9 +124,6 @@ DIFFERENCES = [
      "Kafka looks for rights on a transactional id of null; we look at the batch"),
 
     # -- Fetch --
-    ("Fetch *", "*.AbortedTransactions", [], None, "to clients none and an empty list are the same"),
-    ("Fetch *: bytes for two*|Fetch *: a byte less*|Fetch *: one byte*|Fetch *: two partitions and*|Fetch *: second partition*",
-     "*.Records[[]*", ..., ABSENT, "Kafka sends a last batch cut off, which clients throw away; we send whole ones"),
     ("Fetch *: negative limits|Fetch *: isolation level unknown", "*", ..., ..., "Kafka fails with UNKNOWN_SERVER_ERROR"),
     ("Fetch *: partition twice", "* Fetch.Responses*", ..., ..., "we answer as often as we are asked"),
     ("Fetch *: who waits in spite of an error", "* waited", True, False, "an error is told at once, so that the client can act"),
@@ -135,6 +136,8 @@ DIFFERENCES = [
      "Kafka refuses a partition that is asked twice, we answer it twice"),
     ("ListOffsets *: isolation level unknown", "*", ..., ..., "Kafka fails with UNKNOWN_SERVER_ERROR"),
     ("ListOffsets *: records without timestamps", "* largest.*", ..., -1, "no record has a timestamp, so none has the largest"),
+    ("Fetch *: random walk *", "* look up.*", ..., -1,
+     "the record with the largest timestamp was deleted with the records before it; Kafka still names it"),
     ("OffsetForLeaderEpoch *: epoch -2", "*", ..., -1, "an epoch that cannot be is answered as unknown"),
     ("DeleteRecords *: topic without partitions", "*", ABSENT, ..., "we name the topic, with no partitions"),
 

@@ -107,8 +107,9 @@ def compress(codec, data):
     if codec == LZ4:
         descriptor = b"\x60\x40"    # version 1, independent blocks; 64 KiB
         checksum = bytes([xxh32(descriptor) >> 8 & 0xFF])
-        block = struct.pack("<I", len(data) | 0x80000000) + data
-        return b"\x04\x22\x4d\x18" + descriptor + checksum + block + b"\0\0\0\0"
+        blocks = [data[place:place + 65536] for place in range(0, len(data), 65536)]
+        blocks = b"".join(struct.pack("<I", len(block) | 0x80000000) + block for block in blocks)
+        return b"\x04\x22\x4d\x18" + descriptor + checksum + blocks + b"\0\0\0\0"
     if codec == ZSTD:
         header = b"\x28\xb5\x2f\xfd\xa0" + struct.pack("<I", len(data))
         return header + struct.pack("<I", len(data) << 3 | 1)[:3] + data

@@ -81,7 +81,7 @@ def normalise(rules, names, path, value):
             value = [item for item in value if not argument(item)]
         if how == "sort" and isinstance(value, list):
             order = argument
-        if how == "map" and value is not None:
+        if how == "map":
             value = argument(value)
     if isinstance(value, dict):
         return {key: normalise(rules, names, f"{path}.{key}", item) for key, item in value.items()}
