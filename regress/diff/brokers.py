@@ -16,6 +16,7 @@ CONFIG = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "100",      # cases that let members die must not take long
     "group.max.size": "5",
+    "connections.max.idle.ms": "30000",         # what is idle from the first case on is closed in the last
 }
 
 

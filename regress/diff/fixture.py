@@ -6,6 +6,7 @@ fixture.py: what both brokers are given before the first case, and no case chang
 import threading
 
 import batch
+from side import Connection
 
 COMMON = "common"
 COMMON_BATCHES = [      # (bytes, offsets they take); times rise by one second a batch
@@ -30,6 +31,8 @@ def prepare_groups(side):
 
 def prepare_one(side, with_groups):
     side.begin("fixture")
+    side.common["idle"] = Connection(side)
+    side.common["idle"].ask("ApiVersions", 0)
     if with_groups:
         prepare_groups(side)
     side.eventually("a producer id", lambda: side.request(

@@ -272,7 +272,7 @@ def more_members_than_a_group_may_have(side, version):
 
 @case("JoinGroup", "latest")
 def client_vanishes_while_parked(side, version):
-    a, b = Member(side, "a"), Member(side, "b", session=700, rebalance=700)
+    a, b = Member(side, "a"), Member(side, "b", session=1500, rebalance=1500)
     together(a)
     b.get_id()
     b.start_join()
@@ -445,7 +445,7 @@ def sync_while_others_join(side, version):
 
 @case("SyncGroup", "latest")
 def leader_that_never_syncs(side, version):
-    a, b = Member(side, "a", rebalance=600), Member(side, "b", rebalance=600)
+    a, b = Member(side, "a", rebalance=1000), Member(side, "b", rebalance=1000)
     a.join()
     b.get_id()
     b.start_join()
