@@ -109,7 +109,6 @@ main(int argc, char **argv)
 		return exit_code;
 	if (args.check)
 		return config_check(args.config, args.overrides, args.n_overrides, stdout);
-	config_init(&config);
 	if (!config_load(&config, args.config, args.overrides, args.n_overrides, &err))
 	{
 		fprintf(stderr, "brokerd: %s\n", err.text);
