@@ -153,6 +153,32 @@ grow_topic(PartitionTable *t, PartitionTopic *topic, int32_t n)
 	return true;
 }
 
+/* A log of this name that is another topic's. */
+static bool
+is_of_another(const Log *log, const PartitionTopic *topic)
+{
+	WUuid id = log_topic_id(log);
+
+	return !wuuid_is_zero(&id) && !wuuid_eq(&id, &topic->id);
+}
+
+/* The log in the data directory that has the partition's name; that of a deleted topic makes room. */
+static Log *
+find_log(PartitionTable *t, const Partition *p)
+{
+	Log *log = log_manager_find(t->opt.logs, p->topic->name, p->topic->name_len, p->index);
+	WUuid id;
+
+	if (log == NULL || !is_of_another(log, p->topic))
+		return log;
+	/* The topic was deleted and made again while this broker was away. */
+	id = log_topic_id(log);
+	if (!meta_image_is_deleted(t->opt.image, &id))
+		return log;
+	log_manager_delete(t->opt.logs, log);
+	return NULL;
+}
+
 /* A replica belongs here: find its log, or make it. */
 static void
 ensure_log(PartitionTable *t, Partition *p)
@@ -163,23 +189,18 @@ ensure_log(PartitionTable *t, Partition *p)
 
 	if (p->log != NULL || p->stray)
 		return;
-	log = log_manager_find(t->opt.logs, topic->name, topic->name_len, p->index);
-	if (log != NULL)
+	log = find_log(t, p);
+	if (log != NULL && is_of_another(log, topic))
 	{
-		WUuid id = log_topic_id(log);
-
-		if (!wuuid_is_zero(&id) && !wuuid_eq(&id, &topic->id))
-		{
-			log_msg(LOG_ERROR, "cluster",
-					"%s-%d: the log in the data directory belongs to another topic of that name; it is kept, "
-					"and the "
-					"partition stays offline here: move the folder away",
-					topic->name, p->index);
-			p->stray = true;
-			return;
-		}
+		log_msg(
+			LOG_ERROR, "cluster",
+			"%s-%d: the log in the data directory belongs to another topic of that name; it is kept, and the "
+			"partition stays offline here: move the folder away",
+			topic->name, p->index);
+		p->stray = true;
+		return;
 	}
-	else
+	if (log == NULL)
 		log = log_manager_create(t->opt.logs, topic->name, topic->name_len, p->index, &topic->id,
 								 &topic->log_config, &err);
 	if (log == NULL)

@@ -82,17 +82,23 @@ def retention(t, c, k):
 
 def deleted_while_away(t, c, k):
     """A log goes only for its topic's deletion; one that PostgreSQL never heard of stays, and is not served."""
+    # Another broker is in office meanwhile: what is asked for is decided before this one is back.
+    c.add_broker()
     for name in ("gone", "stays", "again"):
-        make(c, k, name)
+        c.sql(f"SELECT {on_broker_1(name)}; CALL broker.wait()")
+        wait_for(lambda name=name: k.leader(name) == 1, 10, f"a leader of {name}")
         k.produce(name, 0, [name.encode()])
     c.broker(1).stop()
     shutil.copytree(folder(c, "stays"), folder(c, "foreign"))
     with open(os.path.join(folder(c, "foreign"), "partition.metadata"), "w", encoding="ascii") as file:
         file.write("version: 0\ntopic_id: 5oLRTxJ0QXGHhU7qYl7cVg\n")
-    c.sql("SELECT broker.delete_topic('gone'); SELECT broker.delete_topic('again'); SELECT broker.create_topic('again')")
+    c.sql("SELECT broker.delete_topic('gone'); SELECT broker.delete_topic('again')")
+    c.sql(f"SELECT {on_broker_1('again')}")
+    c.wait_sql("SELECT replicas FROM broker.partitions WHERE topic = 'again'", [("{1}",)], 10)
     said = len(c.broker(1).log_text())
     c.broker(1).start()
-    with Connection(c.bootstrap) as k:
+    with Connection(c.broker(1).address) as k:
+        wait_for(lambda: k.leader("stays") == 1, 10, "the leader of what stays")
         t.equal(k.fetch("stays", 0), [(0, b"stays")], "a topic beside them is served")
         t.equal(k.metadata("gone")["gone"]["error_code"], UNKNOWN_TOPIC, "a topic deleted while the broker was away is gone")
         wait_for(lambda: not os.path.exists(folder(c, "gone")), 10, "the end of its folder")
@@ -105,6 +111,10 @@ def deleted_while_away(t, c, k):
         c.broker(1).wait_log(r"foreign-0 is stray", 5, said)
     c.broker(1).restart()
     t.ok(os.path.exists(os.path.join(folder(c, "foreign"), "0" * 20 + ".log")), "also by the next start")
+
+
+def on_broker_1(name):
+    return f"broker.create_topic('{name}', assignment => '{{\"0\": [1]}}')"
 
 
 def produced(k, name):
