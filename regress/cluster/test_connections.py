@@ -60,7 +60,7 @@ class Neighbour:
 
     def judge(self, t, beside):
         t.ok(self.error is None and self.rounds > 0 and self.longest < PATIENCE, f"others do not notice {beside}")
-        t.note(f"{self.rounds} rounds of produce and fetch beside {beside}, the slowest {1000 * self.longest:.0f} ms; {self.error}")
+        t.note(f"{self.rounds} rounds of produce and fetch, the slowest {1000 * self.longest:.0f} ms; {self.error or 'no error'}")
 
 
 @contextlib.contextmanager

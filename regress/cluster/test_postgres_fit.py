@@ -45,7 +45,8 @@ def unfit(t, c):
                 f"STABLE LANGUAGE sql AS $$ {oldest} $$", database)
     pg.rows("CREATE ROLE stranger LOGIN")
     refused(t, c, "no extension", pg.conninfo("brokerd", "plain"), r"no extension pg_broker: run CREATE EXTENSION pg_broker")
-    refused(t, c, "an extension that is too old", pg.conninfo("brokerd", "old"), r"too old for this brokerd.*ALTER EXTENSION pg_broker UPDATE")
+    refused(t, c, "an extension that is too old", pg.conninfo("brokerd", "old"),
+            r"too old for this brokerd.*ALTER EXTENSION pg_broker UPDATE")
     refused(t, c, "one that is too new", pg.conninfo("brokerd", "new"), r"this brokerd is too old.*upgrade brokerd")
     refused(t, c, "a role without rights", pg.conninfo("stranger"), r'"stranger".*run GRANT broker_daemon TO "stranger"')
     refused(t, c, "a database that is not UTF8", pg.conninfo("brokerd", "sqlascii"), r"encoded in SQL_ASCII.*ENCODING UTF8")

@@ -114,10 +114,11 @@ def many(t, c):
     killed, log = start(c)
     t.ok(re.search(r"\(unclean stop, \d+ recovered, 0 offline\)", log), "after SIGKILL it looks for what was cut")
     t.ok(killed < STARTS_WITHIN, "and is quick too")
-    t.note(f"stop {', '.join(f'{s:.2f}' for s in stops)} s, with nothing written {again:.2f} s; start after a clean stop {clean:.2f} s and {twice:.2f} s, after SIGKILL {killed:.2f} s")
+    t.note(f"stop {', '.join(f'{s:.2f}' for s in stops)} s, with nothing written {again:.2f} s")
+    t.note(f"start after a clean stop {clean:.2f} s and {twice:.2f} s, after SIGKILL {killed:.2f} s")
     with Connection(c.bootstrap) as k:
-        t.equal([len(k.fetch(f"many-{i}", p, max_wait_ms=0)) for i in range(1, TOPICS + 1) for p in (0, PARTITIONS // TOPICS - 1)],
-                [len(stops)] * 2 * TOPICS, "every message is there")
+        t.equal([len(k.fetch(f"many-{i}", p, max_wait_ms=0))
+                 for i in range(1, TOPICS + 1) for p in (0, PARTITIONS // TOPICS - 1)], [len(stops)] * 2 * TOPICS, "every message is there")
 
 
 def without_postgres(t, c):
