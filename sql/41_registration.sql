@@ -124,7 +124,8 @@ END
 $$;
 
 -- Writes nothing, but for the first one of an epoch: with it the broker says that its disk carries the epoch.
-CREATE FUNCTION broker_internal.heartbeat_1(broker_id int, broker_epoch bigint,
+-- The version that the broker acts on stands in its session's application_name, which costs no write either.
+CREATE FUNCTION broker_internal.heartbeat_1(broker_id int, broker_epoch bigint, applied_version bigint DEFAULT NULL,
 	OUT metadata_version bigint, OUT pg_incarnation bigint, OUT contract_oldest int, OUT contract_newest int, OUT fenced bool,
 	OUT controller_id int, OUT tick_overdue bool)
 LANGUAGE plpgsql AS $$
@@ -141,6 +142,9 @@ BEGIN
 	PERFORM check_broker(heartbeat_1.broker_id, heartbeat_1.broker_epoch);
 	IF o.disk_epoch <> o.broker_epoch THEN
 		UPDATE brokers b SET disk_epoch = b.broker_epoch WHERE b.broker_id = o.broker_id AND b.broker_epoch = o.broker_epoch;
+	END IF;
+	IF applied_version IS NOT NULL THEN
+		PERFORM set_config('application_name', format('brokerd %s heartbeat, applied %s', o.broker_id, applied_version), false);
 	END IF;
 	SELECT * INTO c FROM cluster;
 	metadata_version := c.version;

@@ -180,8 +180,9 @@ $$;
 -- For CALL broker.wait(): what this session, or this operation, still waits for.
 CREATE FUNCTION broker_internal.open_operations(id bigint, caller oid) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
-	o    operations;
-	open text;
+	o      operations;
+	open   text;
+	target bigint;
 BEGIN
 	IF id IS NOT NULL THEN
 		SELECT * INTO o FROM operations x WHERE x.operation_id = id
@@ -196,7 +197,17 @@ BEGIN
 		FROM (SELECT * FROM operations y WHERE y.state IN ('waiting', 'running')
 			AND CASE WHEN id IS NULL THEN y.session_pid = pg_backend_pid() AND y.session_start = my_session_start() ELSE y.operation_id = id END
 			ORDER BY y.operation_id LIMIT 5) x;
-	RETURN open;
+	IF open IS NOT NULL THEN
+		RETURN open;
+	END IF;
+	-- Decided; now the brokers are to act on it.  One that does not say what it applied is not waited for.
+	SELECT greatest(max(ch.version), max(c.configs_version) FILTER (WHERE y.topic_id IS NULL)) INTO target
+		FROM operations y LEFT JOIN changes ch ON ch.topic_id = y.topic_id, cluster c
+		WHERE y.state = 'done' AND CASE WHEN id IS NULL THEN y.session_pid = pg_backend_pid() AND y.session_start = my_session_start() ELSE y.operation_id = id END;
+	PERFORM pg_stat_clear_snapshot();
+	RETURN (SELECT string_agg(format('broker %s waits for metadata version %s', b.broker_id, target), '; ' ORDER BY b.broker_id)
+		FROM brokers b JOIN pg_stat_get_activity(NULL) a ON a.pid = b.backend_pid AND a.backend_start = b.backend_start
+		WHERE NOT b.fenced AND substring(a.application_name FROM 'applied (\d{1,18})$')::bigint < target);
 END
 $$;
 

@@ -59,6 +59,9 @@ publish(Meta *m)
 		 changes->complete) &&
 		m->o.callbacks.on_image_changed != NULL)
 		m->o.callbacks.on_image_changed(m->o.callbacks.ctx, m->image, changes);
+	/* Whoever waits in SQL for the brokers to act on it (broker.wait) learns of it now. */
+	if (changes->complete && changes->n_topics + changes->brokers_changed + changes->configs_changed > 0)
+		registration_heartbeat_now(m);
 	meta_image_forget_changes(m->image);
 }
 

@@ -313,7 +313,8 @@ on_heartbeat_done(void *ctx, const MetaResult *r)
 void
 registration_heartbeat_now(Meta *m)
 {
-	const char *params[] = {NULL, NULL};
+	char applied[24];
+	const char *params[] = {NULL, NULL, applied};
 
 	if (m->stopped || !m->registered || !session_is_up(m->sessions[META_SESSION_HEARTBEAT]))
 		return;
@@ -325,7 +326,8 @@ registration_heartbeat_now(Meta *m)
 	m->heartbeat_running = true;
 	m->heartbeat_sent_ms = clock_boot_ms();
 	m->heartbeat_sent_us = clock_boot_us();
-	session_call(m->sessions[META_SESSION_HEARTBEAT], META_HEARTBEAT, params, 2,
+	snprintf(applied, sizeof(applied), "%" PRId64, meta_image_version(m->image));
+	session_call(m->sessions[META_SESSION_HEARTBEAT], META_HEARTBEAT, params, 3,
 				 m->heartbeat_sent_ms + m->o.call_timeout_ms, on_heartbeat_done, m);
 }
 

@@ -77,7 +77,7 @@ BEGIN
 	END IF;
 END $$;
 
-CREATE FUNCTION heartbeat_1(id int, epoch bigint, OUT metadata_version bigint, OUT pg_incarnation bigint, OUT contract_oldest int,
+CREATE FUNCTION heartbeat_1(id int, epoch bigint, applied bigint, OUT metadata_version bigint, OUT pg_incarnation bigint, OUT contract_oldest int,
 	OUT contract_newest int, OUT fenced bool, OUT controller_id int, OUT tick_overdue bool) LANGUAGE plpgsql AS $$
 BEGIN
 	PERFORM broker_internal.check_broker(id, epoch);
