@@ -106,8 +106,8 @@ DIFFERENCES = [
     # -- Produce --
     ("Produce *", "*.RecordErrors[[]0]", ..., ABSENT, "records are not looked at one by one; the batch's error says it"),
     ("Produce *: timestamps out of bounds", "*.RecordErrors[[]1]", ..., ABSENT, "records are not looked at one by one"),
-    ("Produce *: duplicate*|Produce *: *twice*|Produce *: sequence wraps*|Produce *: two producers|Produce *: compressed idem*",
-     "*.LogAppendTimeMs", ..., -1, "Kafka gives a duplicate's own timestamp as if the broker had set it"),
+    ("Produce *: duplicate*|Produce *: *twice*|Produce *: sequence wraps*|Produce *: two producers|Produce *: compressed idem*|"
+     "Fetch *: random walk *", "*.LogAppendTimeMs", ..., -1, "Kafka gives a duplicate's own timestamp as if the broker had set it"),
     ("Produce *: unknown codec*", "*.ErrorCode", -1, 76, "UNKNOWN_SERVER_ERROR lets clients lose or repeat a batch"),
     ("Produce v[3-6]: unknown codec*|Produce *: transactional batch of nobody|Produce *: transactional control batch",
      "*.LogStartOffset", -1, 0, "Kafka refuses these before it looks at the log"),
