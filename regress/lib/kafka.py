@@ -22,6 +22,7 @@ import hashlib
 import os
 import re
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -303,6 +304,7 @@ def main(argv):
     elif argv == ['version']:
         print(version())
     elif len(argv) >= 3 and argv[0] == 'server':
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))      # the JVM ends with this process
         with Server(argv[1], int(argv[2]), dict(kv.split('=', 1) for kv in argv[3:])) as server:
             print(f'ready {server.bootstrap}', flush=True)
             try:
