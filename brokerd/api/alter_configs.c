@@ -189,10 +189,9 @@ send_call(AlterOp *op, MetaText *json, bool validate_only, bool replace)
 					   api_deadline(call, CONFIG_TIMEOUT_MS), on_result, op);
 }
 
-void
-incremental_alter_configs_handle(ApiCall *call)
+static void
+alter(ApiCall *call, const IncrementalAlterConfigsRequest *request, bool replace)
 {
-	const IncrementalAlterConfigsRequest *request = call->body;
 	AlterOp *op = new_op(call, request->n_resources);
 	MetaText json = {0};
 	int n = 0;
@@ -217,37 +216,40 @@ incremental_alter_configs_handle(ApiCall *call)
 	if (n == 0)
 		reply(op);
 	else
-		send_call(op, &json, request->validate_only, false);
+		send_call(op, &json, request->validate_only, replace);
 	meta_text_free(&json);
 }
 
 void
+incremental_alter_configs_handle(ApiCall *call)
+{
+	alter(call, call->body, false);
+}
+
+/* The older request sets each key that it names, and by that replaces all that was set. */
+void
 alter_configs_handle(ApiCall *call)
 {
-	const AlterConfigsRequest *request = call->body;
-	AlterOp *op = new_op(call, request->n_resources);
-	MetaText json = {0};
-	int n = 0;
+	const AlterConfigsRequest *old = call->body;
+	int32_t n = old->n_resources > 0 ? old->n_resources : 0;
+	IncrementalAlterConfigsRequest request = {
+		.resources = API_NEW(call, IncrementalAlterConfigsRequestResources, n),
+		.n_resources = n,
+		.validate_only = old->validate_only,
+	};
 
-	for (int32_t i = 0; i < op->n; i++)
-		set_resource(op, i, request->resources[i].resource_type, request->resources[i].resource_name);
-	refuse_twice(op);
-	meta_text_puts(&json, "[");
-	for (int32_t i = 0; i < op->n; i++)
+	for (int32_t i = 0; i < n; i++)
 	{
-		const AlterConfigsRequestResources *in = &request->resources[i];
+		const AlterConfigsRequestResources *in = &old->resources[i];
+		IncrementalAlterConfigsRequestResources *out = &request.resources[i];
 
-		if (op->resources[i].error != KERR_NONE)
-			continue;
-		begin_resource(&json, &op->resources[i], n++);
+		out->resource_type = in->resource_type;
+		out->resource_name = in->resource_name;
+		out->n_configs = in->n_configs;
+		out->configs = API_NEW(call, IncrementalAlterConfigsRequestResourcesConfigs, in->n_configs);
 		for (int32_t j = 0; j < in->n_configs; j++)
-			write_op(&json, in->configs[j].name, OP_SET, in->configs[j].value, j == 0);
-		meta_text_puts(&json, "]}");
+			out->configs[j] = (IncrementalAlterConfigsRequestResourcesConfigs){
+				.name = in->configs[j].name, .config_operation = OP_SET, .value = in->configs[j].value};
 	}
-	meta_text_puts(&json, "]");
-	if (n == 0)
-		reply(op);
-	else
-		send_call(op, &json, request->validate_only, true);
-	meta_text_free(&json);
+	alter(call, &request, true);
 }
