@@ -109,6 +109,7 @@ fetch_session_touch(FetchSessions *s, FetchSession *session)
 static void
 drop_part(FetchSession *session, FetchSessionPart *part)
 {
+	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): a part is in both, or it is not */
 	HASH_DEL(session->by_key, part);
 	DL_DELETE(session->order, part);
 	free(part);

@@ -121,8 +121,8 @@ load_group(Groups *groups, const MetaResult *r, int first, int rows)
 
 	while (end < rows && wstr_eq(text_at(r, end, 0), group.group_id))
 		end++;
-	members = calloc((size_t) (end - first), sizeof(*members));
-	protocols = calloc((size_t) (end - first) * (size_t) max_protocols, sizeof(*protocols));
+	members = calloc((size_t) (end - first) + 1, sizeof(*members));
+	protocols = calloc((size_t) (end - first) * (size_t) max_protocols + 1, sizeof(*protocols));
 	for (int i = first; i < end && members != NULL && protocols != NULL; i++)
 	{
 		GroupMemberRow *m = &members[group.member_count];
@@ -452,6 +452,7 @@ groups_free(Groups *groups)
 	HASH_ITER (hh, groups->parked, p, tmp)
 	{
 		ev_timer_stop(groups->broker->loop, &p->late);
+		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): what HASH_ITER gives is in the hash */
 		HASH_DEL(groups->parked, p);
 		free(p);
 	}

@@ -94,7 +94,7 @@ PartitionTable *partitions_new(const PartitionOptions *opt);
 void partitions_free(PartitionTable *t);
 
 /* The image changed for this topic. */
-void partitions_apply_topic(PartitionTable *t, const MetaTopic *topic);
+void partitions_apply_topic(PartitionTable *t, const MetaTopic *meta);
 void partitions_apply_all(PartitionTable *t);
 /* A tombstone: its logs go.  Returns how many went. */
 int partitions_delete_topic(PartitionTable *t, const WUuid *id);
@@ -112,7 +112,7 @@ void partitions_log_changed(PartitionTable *t, Log *log);
 PartitionTopic *partitions_topic(PartitionTable *t, WStr name);
 PartitionTopic *partitions_topic_by_id(PartitionTable *t, const WUuid *id);
 /* NULL: no such topic or partition. */
-Partition *partitions_find(PartitionTable *t, WStr topic, int32_t index);
+Partition *partitions_find(PartitionTable *t, WStr name, int32_t index);
 PartitionTopic *partitions_next(PartitionTable *t, PartitionTopic *after); /* NULL starts */
 int partitions_topic_count(const PartitionTable *t);
 int partitions_leading(const PartitionTable *t);

@@ -115,7 +115,7 @@ protocol_select(Group *g)
 		g->protocols[i].votes = 0;
 	for (const Member *m = first; m != NULL; m = m->next)
 		vote(g, m);
-	for (int32_t i = 0; i < first->protocol_count; i++)
+	for (int32_t i = 0; first != NULL && i < first->protocol_count; i++)
 	{
 		const ProtocolCount *c = find(g, first->protocols[i].name);
 

@@ -269,7 +269,7 @@ net_server_listen(NetServer *s, const char *host, int port, const char *listener
 {
 	struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
 	struct addrinfo *list, *ai;
-	struct sockaddr_storage addr;
+	struct sockaddr_storage addr = {0};
 	socklen_t addr_len = sizeof(addr);
 	char service[16];
 	Listener *l;

@@ -42,7 +42,7 @@ add_task(LogManager *m, const char *path, int64_t due_ms, bool is_dir)
 		return; /* closing: its name says it to the next start */
 	t = malloc(sizeof(*t) + strlen(path) + 1);
 	*t = (DeleteTask){.due_ms = due_ms, .is_dir = is_dir};
-	strcpy(t->path, path);
+	memcpy(t->path, path, strlen(path) + 1);
 	pthread_mutex_lock(&d->mutex);
 	t->next = d->tasks;
 	d->tasks = t;
@@ -245,7 +245,7 @@ retired_dir_new(const char *path, int64_t due_ms)
 	RetiredDir *d = malloc(sizeof(*d) + strlen(path) + 1);
 
 	*d = (RetiredDir){.refs = 1, .due_ms = due_ms};
-	strcpy(d->path, path);
+	memcpy(d->path, path, strlen(path) + 1);
 	return d;
 }
 

@@ -41,6 +41,7 @@ uuid_from_text(const char *text, int len, WUuid *u)
 		return false;
 	for (int i = 0; i < len; i++)
 	{
+		/* NOLINTNEXTLINE(bugprone-not-null-terminated-result): the NUL is no digit */
 		const char *c = memchr(alphabet, text[i], 64);
 
 		if (c == NULL)

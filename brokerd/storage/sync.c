@@ -130,7 +130,7 @@ syncer_start_round(LogManager *m, bool queue_is_empty)
 	pthread_mutex_lock(&w->mutex);
 	w->round_left = n;
 	pthread_mutex_unlock(&w->mutex);
-	if (n == 1 && queue_is_empty)
+	if (files != NULL && n == 1 && queue_is_empty)
 	{
 		int64_t end = files->sync.round_end;
 		int error;

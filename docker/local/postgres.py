@@ -253,16 +253,18 @@ class Postgres:
         return "running" if self.is_ready() else "starting"
 
     def clear_killed_run(self):
-        """What a killed server leaves: backends that are about to notice, and a lock file whose pid may
+        """What a killed server leaves: backends that are about to notice, and two lock files whose pid may
         belong to somebody else by now (PostgreSQL would take that for a running server)."""
         left = [pid for pid in os.listdir("/proc") if pid.isdigit() and self.is_ours(pid)]
         if not wait_until(lambda: not [pid for pid in left if start_time(pid) and self.is_ours(pid)], 5, 0.1):
             for pid in left:
                 end(int(pid), [(signal.SIGQUIT, 5), (signal.SIGKILL, 5)])
-        try:
-            os.unlink(os.path.join(self.data, "postmaster.pid"))
-        except FileNotFoundError:
-            pass
+        locks = [name for name in os.listdir(self.socket) if name.startswith(".s.PGSQL.") and name.endswith(".lock")]
+        for path in [os.path.join(self.data, "postmaster.pid"), *(os.path.join(self.socket, name) for name in locks)]:
+            try:
+                os.unlink(path)
+            except FileNotFoundError:
+                pass
 
     def start(self, seconds=60):
         """Starts the server and waits until it takes connections."""

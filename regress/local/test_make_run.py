@@ -112,7 +112,10 @@ def after_a_crash(t, place):
     t.ok(True, "make status says crashed")
     # the pid belongs to somebody else now, as after a reboot
     home = os.path.join(place.run_dir, "postgres")
+    socket_lock = os.path.join(home, "socket", ".s.PGSQL.5432.lock")
+    t.ok(os.path.exists(socket_lock), "the killed server left its socket's lock file")
     for file, text in ((os.path.join(home, "data", "postmaster.pid"), f"{os.getpid()}\n{home}/data\n"),
+                       (socket_lock, f"{os.getpid()}\n{home}/data\n"),
                        (os.path.join(place.run_dir, "broker-1", "brokerd.pid"), f"{os.getpid()} 1\n")):
         with open(file, "w", encoding="ascii") as pid_file:
             pid_file.write(text)
