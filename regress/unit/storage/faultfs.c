@@ -53,7 +53,7 @@ typedef struct FaultRule
 static FaultRule fault_rules[FAULT_RULES];
 static int fault_nrules;
 static int fault_hits;
-static struct timespec fault_mtime;
+static struct stat fault_seen; /* the control file as it was read last */
 static pthread_mutex_t fault_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 void faultfs_rules(const char *text);
@@ -136,9 +136,11 @@ reload(void)
 		fault_nrules = 0;
 		return;
 	}
-	if (st.st_mtim.tv_sec == fault_mtime.tv_sec && st.st_mtim.tv_nsec == fault_mtime.tv_nsec)
+	/* Times move in steps of some milliseconds: two files within one are told apart by inode and size. */
+	if (st.st_mtim.tv_sec == fault_seen.st_mtim.tv_sec && st.st_mtim.tv_nsec == fault_seen.st_mtim.tv_nsec &&
+		st.st_ino == fault_seen.st_ino && st.st_size == fault_seen.st_size)
 		return;
-	fault_mtime = st.st_mtim;
+	fault_seen = st;
 	if ((fd = open(path, O_RDONLY)) < 0)
 		return;
 	n = read(fd, text, sizeof(text) - 1);
