@@ -308,6 +308,7 @@ net_server_listen(NetServer *s, const char *host, int port, const char *listener
 	ev_io_init(&l->io, on_acceptable, fd, EV_READ);
 	l->io.data = l;
 	if (bound_port != NULL && getsockname(fd, (struct sockaddr *) &addr, &addr_len) == 0)
+		/* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): getsockname filled it */
 		*bound_port = ntohs(addr.ss_family == AF_INET6 ? ((struct sockaddr_in6 *) &addr)->sin6_port
 													   : ((struct sockaddr_in *) &addr)->sin_port);
 	return true;
