@@ -14,4 +14,8 @@ $(BUILD)/log_bench: $(BUILD)/obj/bench/log_bench.o $(call libs_of,storage)
 bench-figures: all $(BUILD)/rdload
 	@BUILD=$(BUILD) bench/figures.py $(FIGURES)
 
-.PHONY: bench-figures
+## bench-groups: measures commits, rebalances and idle groups (about 2 minutes)
+bench-groups: all
+	@BUILD=$(BUILD) bench/groups.py
+
+.PHONY: bench-figures bench-groups

@@ -69,7 +69,8 @@ uvarint_get(const uint8_t *p, const uint8_t *end, int bits, uint64_t *out)
 	uint64_t v = 0;
 	int n = 0;
 
-	for (int shift = 0; shift < bits && p + n < end; shift += 7)
+	/* Counted, not p + n < end: an empty range may be two null pointers. */
+	for (int shift = 0; shift < bits && n < end - p; shift += 7)
 	{
 		uint8_t b = p[n++];
 

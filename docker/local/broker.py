@@ -86,8 +86,13 @@ class Broker:
         condition = condition or self.answers
         pid = self.pid()
         started = start_time(pid) if pid else None
-        wait_until(lambda: is_gone(pid, started, self.child) or condition(), seconds, 0.03)
-        if is_gone(pid, started, self.child):
+
+        def gone():
+            # Without a pid it ended before it was looked for: the file is there before the program runs.
+            return pid is None or is_gone(pid, started, self.child)
+
+        wait_until(lambda: gone() or condition(), seconds, 0.03)
+        if gone():
             self.forget()
             raise Trouble(f"brokerd {self.id} ended while it started: {self.last_line()} (see {self.log})")
         if not condition():

@@ -287,6 +287,8 @@ class Postgres:
     def stop(self, how=signal.SIGINT):
         """A fast shutdown; an immediate one when that takes too long."""
         pid = self.pid()
+        if not pid and self.child and self.child.poll() is None:
+            pid = self.child.pid  # interrupted before it wrote its lock file
         if pid:
             end(pid, [(how, 30), (signal.SIGQUIT, 10), (signal.SIGKILL, 10)], self.child)
         self.child = None

@@ -50,7 +50,8 @@ with Tap() as t:
         wait_for(again.waits, "one's own waits behind it")
         holder("COMMIT")
         answers = [lost.result(), again.result()]
-        assert answers == ["t|1|{1,2}", "f|1|{1,2}"], answers  # one landed; the other learned what is
+        # One landed, mostly the first that waited; the other learned what is.
+        assert answers in (["t|1|{1,2}", "f|1|{1,2}"], ["f|1|{1}", "t|1|{1}"]), answers
         for session in (holder, lost, again):
             session.close()
 

@@ -107,6 +107,7 @@ test_varints(void)
 		is_int(uvarint_get(buf, buf + n - 1, 64, &v), 0, "cut off");
 		is_int(uvarint_get(buf, buf + n, 32, &v), values[i] <= UINT32_MAX ? n : 0, "as 32 bits");
 	}
+	is_int(uvarint_get(NULL, NULL, 32, &v), 0, "nothing to read, not even an address");
 	is_int(uvarint_get(padded, padded + 3, 32, &v), 3, "a form longer than needed is read");
 	is_int(uvarint_get(over, over + 10, 64, &v), 0, "65 bits are too many");
 	ok(zigzag(0) == 0 && zigzag(-1) == 1 && zigzag(1) == 2 && zigzag(INT64_MIN) == UINT64_MAX, "zigzag");
