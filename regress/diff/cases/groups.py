@@ -219,6 +219,9 @@ def joining_again_with_new_metadata(side, version):
 def the_id_that_was_given(side, version):
     a = Member(side, "a", JoinGroup=version)
     a.get_id()
+    # Kafka shows a group once its log has it, which may be a moment after the id was given.
+    side.eventually("the group to be there", lambda: side.request(
+        "DescribeGroups", 0, {"Groups": [a.group]})["Groups"][0]["GroupState"] != "Dead")
     state(side, a.group, "while it is pending")
     a.heartbeat("while it is pending", GenerationId=0)
     a.join()
