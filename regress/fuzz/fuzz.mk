@@ -4,10 +4,14 @@
 #   make fuzz FUZZ_SECONDS=60             build and run every target, so long each
 #   make fuzz FUZZ_TARGETS=batch          or those named
 #
+#   make fuzz FUZZ_SEED=7                 the same mutations again; without it every run tries others
+#
 # Seeds come from the golden vectors; what a run finds stays in $(BUILD)/fuzz/corpus/NAME, so that the next
-# one goes on from there.  An input that fails is left in $(BUILD)/fuzz as crash-NAME-*.
+# one goes on from there.  An input that fails is left in $(BUILD)/fuzz as crash-NAME-*; once mended it is
+# kept in regress/fuzz/found/NAME, all of which are run first.
 
 FUZZ_SECONDS ?= 60
+FUZZ_SEED ?= 0
 FUZZ_CC ?= $(shell docker/local/packages.sh tool clang)
 FUZZ_ALL = $(patsubst regress/fuzz/fuzz_%.c,%,$(wildcard regress/fuzz/fuzz_*.c))
 FUZZ_TARGETS ?= $(FUZZ_ALL)
@@ -41,7 +45,8 @@ fuzz-programs: $(FUZZ_TARGETS:%=$(FUZZ_BUILD)/fuzz_%) $(FUZZ_BUILD)/seeds
 fuzz-%: $(FUZZ_BUILD)/fuzz_% $(FUZZ_BUILD)/seeds
 	@mkdir -p $(FUZZ_BUILD)/corpus/$* $(FUZZ_BUILD)/seeds/$*
 	@echo "  RUN   fuzz_$* for $(FUZZ_SECONDS) s"
-	@$< -max_total_time=$(FUZZ_SECONDS) -max_len=65536 -timeout=5 -rss_limit_mb=1024 -verbosity=0 \
+	@$< -runs=0 -timeout=5 $(wildcard regress/fuzz/found/$*/*) > $(FUZZ_BUILD)/$*.log 2>&1 || { tail -40 $(FUZZ_BUILD)/$*.log; exit 1; }
+	@$< -seed=$(FUZZ_SEED) -max_total_time=$(FUZZ_SECONDS) -max_len=65536 -timeout=5 -rss_limit_mb=1024 -verbosity=0 \
 		-print_final_stats=1 -artifact_prefix=$(FUZZ_BUILD)/crash-$*- \
 		$(FUZZ_BUILD)/corpus/$* $(FUZZ_BUILD)/seeds/$* > $(FUZZ_BUILD)/$*.log 2>&1 || { tail -40 $(FUZZ_BUILD)/$*.log; exit 1; }
 	@grep 'stat::\(number_of_executed_units\|average_exec\)' $(FUZZ_BUILD)/$*.log
