@@ -77,11 +77,26 @@ CREATE TABLE broker_internal.partitions (
 	elr             int[]       NOT NULL DEFAULT '{}',
 	adding          int[]       NOT NULL DEFAULT '{}',
 	removing        int[]       NOT NULL DEFAULT '{}',
+	origin          int[],                              -- the replicas before the reassignment under way; NULL: none is
 	leader_since    timestamptz,
 	incarnation     bigint      NOT NULL,               -- PostgreSQL's incarnation in which this row is known to be the newest
 	version         bigint      NOT NULL,
 	PRIMARY KEY (topic_id, partition)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
+
+-- The few that are being reassigned.  Elections change none of these columns, so their updates stay HOT.
+CREATE INDEX partitions_reassigned ON broker_internal.partitions (topic_id, partition) WHERE origin IS NOT NULL;
+
+-- Replicas that a broker does not have any more by a decision of ours, until it says that their logs are gone: a
+-- positive statement, since nothing is deleted because it is absent (hazards A7).  Not dumped: what a restored
+-- database does not know is stray.
+CREATE TABLE broker_internal.dropped_replicas (
+	broker_id       int    NOT NULL,
+	topic_id        uuid   NOT NULL,
+	partition       int    NOT NULL,
+	partition_epoch int    NOT NULL,                    -- of the row that no longer has it
+	PRIMARY KEY (broker_id, topic_id, partition)
+);
 
 -- What changed at which version, so that a broker that asks "since v" costs what changed, not what there is.
 CREATE TABLE broker_internal.changes (

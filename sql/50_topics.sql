@@ -174,8 +174,10 @@ $$;
 -- What a tombstone does once it is taken up.  The caller holds lock 1.
 CREATE FUNCTION broker_internal.drop_partitions(id uuid, v bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-	WITH p AS (DELETE FROM partitions WHERE topic_id = id RETURNING replicas)
-	UPDATE topics t SET logs_on = (SELECT coalesce(array_agg(DISTINCT b.id), '{}') FROM p, unnest(p.replicas) b(id)) WHERE t.topic_id = id;
+	WITH p AS (DELETE FROM partitions WHERE topic_id = id RETURNING replicas),
+		d AS (DELETE FROM dropped_replicas WHERE topic_id = id RETURNING broker_id),
+		b AS (SELECT r.id FROM p, unnest(p.replicas) r(id) UNION SELECT broker_id FROM d)
+	UPDATE topics t SET logs_on = (SELECT coalesce(array_agg(b.id ORDER BY b.id), '{}') FROM b) WHERE t.topic_id = id;
 	DELETE FROM configs WHERE scope = 'topic' AND object = id::text;
 	DELETE FROM partition_reports WHERE topic_id = id;
 	UPDATE operations SET state = 'failed', waiting_for = NULL, error = 'the topic was deleted', finished_at = clock_timestamp()

@@ -97,3 +97,13 @@ BEGIN
 		WHERE o.state = 'running' AND q.error_code IS NULL AND p.leader = operations_1.broker_id ORDER BY 1, 5;
 END
 $$;
+
+-- Logs that this broker may delete: a reassignment took the replica from it.
+CREATE FUNCTION broker_internal.dropped_replicas_1(broker_id int, broker_epoch bigint)
+RETURNS TABLE (topic_id uuid, partition int, partition_epoch int) STABLE LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+	PERFORM check_broker(dropped_replicas_1.broker_id, dropped_replicas_1.broker_epoch);
+	RETURN QUERY SELECT d.topic_id, d.partition, d.partition_epoch FROM dropped_replicas d WHERE d.broker_id = dropped_replicas_1.broker_id ORDER BY 1, 2;
+END
+$$;

@@ -93,6 +93,20 @@ BEGIN
 END
 $$;
 
+-- A replica that was given back meanwhile has no row here any more, or one of a later epoch.
+CREATE FUNCTION broker_internal.replicas_dropped_1(broker_id int, broker_epoch bigint, topic_ids uuid[], partitions int[], partition_epochs int[]) RETURNS void LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+	PERFORM check_broker(replicas_dropped_1.broker_id, replicas_dropped_1.broker_epoch);
+	WITH gone AS (
+		DELETE FROM dropped_replicas d USING unnest(topic_ids, replicas_dropped_1.partitions, partition_epochs) x(t, p, pe)
+		WHERE d.broker_id = replicas_dropped_1.broker_id AND d.topic_id = x.t AND d.partition = x.p AND d.partition_epoch = x.pe
+		RETURNING d.*
+	)
+	DELETE FROM partition_reports r USING gone WHERE r.topic_id = gone.topic_id AND r.partition = gone.partition AND r.broker_id = gone.broker_id;
+END
+$$;
+
 CREATE FUNCTION broker_internal.report_1(broker_id int, broker_epoch bigint, broker_stats jsonb, topic_ids uuid[], partitions int[], figures bigint[])
 RETURNS void LANGUAGE plpgsql AS $$
 #variable_conflict use_column
