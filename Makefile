@@ -36,7 +36,7 @@ DEPS_base = wire
 DEPS_storage = base wire
 DEPS_net = base wire
 DEPS_meta = base wire
-DEPS_cluster = storage meta base wire
+DEPS_cluster = storage meta net base wire
 DEPS_group = base wire
 DEPS_txn = base wire
 DEPS_api = cluster group txn meta net storage base wire
@@ -45,6 +45,7 @@ DEPS_api = cluster group txn meta net storage base wire
 all: brokerd extension
 
 include wire/wire.mk
+include client/client.mk
 -include extension/extension.mk
 include docker/local/local.mk
 include regress/regress.mk

@@ -1,0 +1,468 @@
+/*
+ * conn.c: one connection, from getaddrinfo to whole frames.  Reads go straight into the frame that is being
+ * received, which grows with what came: a length that lies costs no memory.
+ */
+#include "client/client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "wire/bytes.h"
+
+#define FRAME_START ((size_t) 64 * 1024)
+#define MOST_IOV    64
+
+Frame *
+frame_ref(Frame *f)
+{
+	f->refs++;
+	return f;
+}
+
+void
+frame_unref(Frame *f)
+{
+	if (f != NULL && --f->refs == 0)
+		free(f);
+}
+
+static void
+call_free(Call *call)
+{
+	wire_writer_free(&call->out);
+	frame_unref(call->frame);
+	free(call);
+}
+
+static void
+call_end(Client *c, Call *call, const pgb_error *err, void *response)
+{
+	call->done(c, call, err, response);
+	call_free(call);
+	arena_reset(&c->arena);
+}
+
+static void
+watch(Client *c, Conn *conn, bool want_write, int op)
+{
+	struct epoll_event ev = {.events = EPOLLIN | (want_write ? (uint32_t) EPOLLOUT : 0),
+							 .data = {.ptr = conn}};
+
+	conn->want_write = want_write;
+	if (epoll_ctl(c->epfd, op, conn->fd, &ev) != 0)
+		conn->broken = errno;
+}
+
+void
+conn_close(Client *c, Conn *conn, const pgb_error *why)
+{
+	Call *call = conn->first;
+
+	if (conn->fd >= 0)
+		(void) close(conn->fd);
+	conn->fd = -1;
+	frame_unref(conn->in);
+	conn->in = NULL;
+	conn->head_got = 0;
+	conn->broken = 0;
+	conn->first = conn->last = conn->unsent = NULL;
+	conn->sent = 0;
+	conn->n_calls = 0;
+	conn->state = CONN_DOWN;
+	conn->failures++;
+	conn->node->tries++;
+	conn->retry_at = c->now + client_backoff(c, conn->failures);
+	c->last_error = *why;
+	while (call != NULL)
+	{
+		Call *next = call->next;
+
+		call_end(c, call, why, NULL);
+		call = next;
+	}
+	client_wake_at(c, c->now);
+}
+
+/* The connection is of no use any more. */
+__attribute__((format(printf, 4, 5))) static void
+fail(Client *c, Conn *conn, int code, const char *fmt, ...)
+{
+	pgb_error err;
+	char why[160];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void) vsnprintf(why, sizeof(why), fmt, ap);
+	va_end(ap);
+	error_set(&err, code, code != PGB_NO_MEMORY, "%s:%d: %s", conn->node->host, conn->node->port, why);
+	conn_close(c, conn, &err);
+}
+
+/* ---- connecting ---- */
+
+void
+conn_open(Client *c, Conn *conn)
+{
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
+	struct addrinfo *list, *a;
+	char port[16];
+	int rc, n = 0, one = 1;
+
+	(void) snprintf(port, sizeof(port), "%d", conn->node->port);
+	rc = getaddrinfo(conn->node->host, port, &hints, &list);
+	if (rc != 0)
+	{
+		fail(c, conn, PGB_TRANSPORT, "the name cannot be looked up: %s", gai_strerror(rc));
+		return;
+	}
+	for (a = list; a != NULL; a = a->ai_next)
+		n++;
+	a = list;
+	for (int skip = conn->node->tries % n; skip > 0 && a->ai_next != NULL; skip--)
+		a = a->ai_next;
+	conn->fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	rc = conn->fd < 0 ? -1 : connect(conn->fd, a->ai_addr, a->ai_addrlen);
+	freeaddrinfo(list);
+	if (rc != 0 && (conn->fd < 0 || errno != EINPROGRESS))
+	{
+		fail(c, conn, PGB_TRANSPORT, "%s", strerror(errno)); /* NOLINT(concurrency-mt-unsafe) */
+		return;
+	}
+	(void) setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	conn->state = CONN_CONNECTING;
+	conn->since = c->now;
+	conn->deadline = c->now + c->conf.connect_timeout;
+	watch(c, conn, true, EPOLL_CTL_ADD);
+}
+
+static void
+versions_done(Client *c, Call *call, const pgb_error *err, void *response)
+{
+	Conn *conn = call->arg;
+	ApiVersionsResponse *resp = response;
+
+	if (err != NULL)
+		return; /* the connection is being closed */
+	if (resp->error_code != 0 && resp->error_code != KERR_UNSUPPORTED_VERSION)
+	{
+		conn->broken = EPROTO;
+		client_wake_at(c, c->now);
+		return;
+	}
+	for (int i = 0; i < CLIENT_APIS; i++)
+		conn->node->min[i] = conn->node->max[i] = -1;
+	for (int32_t i = 0; i < resp->n_api_keys; i++)
+	{
+		ApiVersionsResponseApiKeys *k = &resp->api_keys[i];
+
+		if (k->api_key >= 0 && k->api_key < CLIENT_APIS)
+		{
+			conn->node->min[k->api_key] = k->min_version;
+			conn->node->max[k->api_key] = k->max_version;
+		}
+	}
+	conn->state = CONN_READY;
+	conn->failures = 0;
+}
+
+static void
+connected(Client *c, Conn *conn)
+{
+	ApiVersionsRequest req = {CLIENT_SOFTWARE, WSTR_LIT(PGB_VERSION_TEXT)};
+	socklen_t len = sizeof(int);
+	pgb_error err;
+	int e = 0;
+
+	if (getsockopt(conn->fd, SOL_SOCKET, SO_ERROR, &e, &len) != 0)
+		e = errno;
+	if (e != 0)
+	{
+		fail(c, conn, PGB_TRANSPORT, "%s", strerror(e)); /* NOLINT(concurrency-mt-unsafe) */
+		return;
+	}
+	conn->state = CONN_VERSIONS;
+	conn->node->min[API_API_VERSIONS] = conn->node->max[API_API_VERSIONS] = 3;
+	if (client_send(c, conn, API_API_VERSIONS, 3, &req, versions_done, conn, c->conf.connect_timeout, &err) !=
+		0)
+		conn->broken = ENOMEM;
+}
+
+/* ---- writing ---- */
+
+/* What is left of a request behind `skip` bytes: its own bytes, and those of its holes in between. */
+static int
+call_iov(const Call *call, size_t skip, struct iovec *iov)
+{
+	const WireWriter *w = &call->out;
+	size_t from = 0;
+	int n = 0;
+
+	for (int h = 0; h <= w->n_holes && n + 2 <= MOST_IOV; h++)
+	{
+		size_t to = h < w->n_holes ? w->holes[h].pos : w->len;
+		struct iovec pieces[2] = {{w->buf + from, to - from}, {NULL, 0}};
+
+		if (h < w->n_holes)
+			pieces[1] = (struct iovec){w->holes[h].user, (size_t) w->holes[h].len};
+		for (int i = 0; i < 2; i++)
+		{
+			size_t gone = skip < pieces[i].iov_len ? skip : pieces[i].iov_len;
+
+			skip -= gone;
+			if (pieces[i].iov_len > gone)
+				iov[n++] = (struct iovec){(char *) pieces[i].iov_base + gone, pieces[i].iov_len - gone};
+		}
+		from = to;
+	}
+	return n;
+}
+
+static void
+unlink_call(Conn *conn, Call *call)
+{
+	Call **at = &conn->first;
+	Call *before = NULL;
+
+	while (*at != call)
+	{
+		before = *at;
+		at = &before->next;
+	}
+	*at = call->next;
+	if (conn->last == call)
+		conn->last = before;
+	conn->n_calls--;
+}
+
+static void
+flush(Client *c, Conn *conn)
+{
+	while (conn->unsent != NULL && conn->broken == 0)
+	{
+		Call *call = conn->unsent;
+		struct iovec iov[MOST_IOV];
+		struct msghdr msg = {.msg_iov = iov, .msg_iovlen = (size_t) call_iov(call, conn->sent, iov)};
+		ssize_t n = sendmsg(conn->fd, &msg, MSG_NOSIGNAL);
+
+		if (n < 0 && errno != EAGAIN && errno != EINTR)
+		{
+			conn->broken = errno;
+			client_wake_at(c, c->now);
+		}
+		if (n < 0)
+			break;
+		conn->sent += (size_t) n;
+		if (conn->sent < call->out.len + call->out.hole_bytes)
+			continue;
+		conn->unsent = call->next;
+		conn->sent = 0;
+		if (call->no_reply)
+		{
+			unlink_call(conn, call);
+			call_end(c, call, NULL, NULL);
+		}
+	}
+	if (conn->want_write != (conn->unsent != NULL) && conn->broken == 0)
+		watch(c, conn, conn->unsent != NULL, EPOLL_CTL_MOD);
+}
+
+void
+conn_push(Client *c, Conn *conn, Call *call)
+{
+	if (conn->last != NULL)
+		conn->last->next = call;
+	else
+		conn->first = call;
+	conn->last = call;
+	if (conn->unsent == NULL)
+		conn->unsent = call;
+	conn->n_calls++;
+	if (!conn->want_write)
+		flush(c, conn);
+}
+
+/* ---- reading ---- */
+
+static int
+call_decode(Client *c, Call *call, void **out, const char **why)
+{
+	WireReader body;
+	int32_t id;
+
+	if (wire_response_header_decode(call->frame->data, call->frame->len, call->api, call->version, &id,
+									&body) != 0 ||
+		id != call->correlation_id)
+	{
+		*why = "an answer to what was not asked";
+		return -1;
+	}
+	/* A broker that does not know our version of ApiVersions answers in the oldest form. */
+	if (call->api->key == API_API_VERSIONS && wire_reader_left(&body) >= 2 &&
+		get_be16(body.p) == KERR_UNSUPPORTED_VERSION)
+		call->version = 0;
+	*out = arena_alloc(&c->arena, call->api->response->size);
+	if (*out == NULL || wire_decode(call->api->response, call->version, &body, &c->arena, *out) != 0)
+	{
+		*why = body.why != NULL ? body.why : "no memory";
+		return -1;
+	}
+	return 0;
+}
+
+/* A whole frame is there. */
+static void
+answered(Client *c, Conn *conn)
+{
+	Call *call = conn->first;
+	const char *why = "an answer without a question";
+	void *response;
+
+	if (call == NULL || call == conn->unsent)
+	{
+		fail(c, conn, PGB_PROTOCOL, "sent %s", why);
+		return;
+	}
+	call->frame = conn->in;
+	conn->in = NULL;
+	if (call_decode(c, call, &response, &why) != 0)
+	{
+		arena_reset(&c->arena);
+		fail(c, conn, PGB_PROTOCOL, "the answer to %s cannot be read (%s)", call->api->name, why);
+		return;
+	}
+	conn->first = call->next;
+	if (conn->last == call)
+		conn->last = NULL;
+	conn->n_calls--;
+	call_end(c, call, NULL, response);
+}
+
+static int
+begin_frame(Client *c, Conn *conn)
+{
+	uint32_t size = get_be32(conn->head);
+
+	if (size < 4 || size > (uint64_t) c->conf.receive_max)
+	{
+		fail(c, conn, PGB_PROTOCOL,
+			 "the answer would be of %u bytes: no broker, a listener that wants TLS, or above "
+			 "receive.message.max.bytes",
+			 size);
+		return -1;
+	}
+	conn->head_got = 0;
+	conn->in_size = size;
+	conn->in_cap = size < FRAME_START ? size : FRAME_START;
+	conn->in = malloc(sizeof(Frame) + conn->in_cap);
+	if (conn->in == NULL)
+	{
+		fail(c, conn, PGB_NO_MEMORY, "no memory for an answer of %u bytes", size);
+		return -1;
+	}
+	conn->in->refs = 1;
+	conn->in->len = 0;
+	return 0;
+}
+
+static int
+grow_frame(Client *c, Conn *conn)
+{
+	size_t cap = conn->in_size - conn->in_cap < conn->in_cap ? conn->in_size : conn->in_cap * 2;
+	Frame *grown = realloc(conn->in, sizeof(Frame) + cap);
+
+	if (grown == NULL)
+	{
+		fail(c, conn, PGB_NO_MEMORY, "no memory for an answer of %zu bytes", conn->in_size);
+		return -1;
+	}
+	conn->in = grown;
+	conn->in_cap = cap;
+	return 0;
+}
+
+static void
+closed(Client *c, Conn *conn, int e)
+{
+	const char *why =
+		e != 0 ? strerror(e) : "the broker closed the connection"; /* NOLINT(concurrency-mt-unsafe) */
+
+	fail(c, conn, PGB_TRANSPORT, "%s%s", why,
+		 conn->state == CONN_VERSIONS
+			 ? " before it said which requests it knows: is it a Kafka listener without TLS?"
+			 : "");
+}
+
+/* One read, into the frame and the head of the next one.  False: no more now, or the connection is gone. */
+static bool
+receive_some(Client *c, Conn *conn)
+{
+	size_t room = conn->in == NULL ? 0 : conn->in_cap - conn->in->len;
+	bool to_end = conn->in == NULL || conn->in_cap == conn->in_size;
+	struct iovec iov[2] = {{conn->in == NULL ? NULL : conn->in->data + conn->in->len, room},
+						   {conn->head + conn->head_got, to_end ? sizeof(conn->head) - conn->head_got : 0}};
+	ssize_t n = readv(conn->fd, iov, 2);
+	size_t got, body;
+
+	if (n <= 0)
+	{
+		if (n == 0 || (errno != EAGAIN && errno != EINTR))
+			closed(c, conn, n == 0 ? 0 : errno);
+		return false;
+	}
+	got = (size_t) n;
+	body = got < room ? got : room;
+	conn->head_got += got - body;
+	if (conn->in != NULL)
+	{
+		conn->in->len += body;
+		if (conn->in->len == conn->in_size)
+			answered(c, conn);
+		else if (conn->in->len == conn->in_cap && grow_frame(c, conn) != 0)
+			return false;
+	}
+	if (conn->fd >= 0 && conn->in == NULL && conn->head_got == sizeof(conn->head) &&
+		begin_frame(c, conn) != 0)
+		return false;
+	return conn->fd >= 0 && conn->broken == 0 && got == room + iov[1].iov_len;
+}
+
+void
+conn_event(Client *c, Conn *conn, bool readable, bool writable)
+{
+	if (conn->fd >= 0 && conn->state == CONN_CONNECTING)
+	{
+		if (writable || readable)
+			connected(c, conn);
+		return;
+	}
+	if (conn->fd >= 0 && writable)
+		flush(c, conn);
+	if (conn->fd >= 0 && readable)
+		for (int turns = 0; turns < 64 && receive_some(c, conn); turns++)
+			;
+}
+
+void
+conn_check(Client *c, Conn *conn)
+{
+	if (conn->fd >= 0 && conn->broken != 0)
+		closed(c, conn, conn->broken);
+	else if (conn->state == CONN_CONNECTING && c->now >= conn->deadline)
+		fail(c, conn, PGB_TRANSPORT, "no connection within %lld ms", (long long) c->conf.connect_timeout);
+	else if (conn->first != NULL && c->now >= conn->first->deadline)
+		fail(c, conn, PGB_TIMED_OUT, "no answer to %s in time", conn->first->api->name);
+	else
+		client_wake_at(c, conn->state == CONN_CONNECTING ? conn->deadline
+						  : conn->first != NULL          ? conn->first->deadline
+														 : CLIENT_NEVER);
+}

@@ -1,0 +1,251 @@
+/*
+ * metadata.c: brokers, and the leaders of the topics that somebody asked for.  Any broker answers: one after the
+ * other is tried.  It is asked again when the answer is old, when somebody met an error that newer ones may heal
+ * (metadata_want), or while a topic or a leader is missing; between two questions is a backoff.
+ */
+#include "client/client.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+Topic *
+metadata_topic(Client *c, const char *name, size_t len)
+{
+	Topic *t;
+
+	HASH_FIND(hh, c->topics, name, len, t);
+	if (t != NULL)
+		return t;
+	t = calloc(1, sizeof(*t));
+	if (t == NULL || (t->name = strndup(name, len)) == NULL)
+	{
+		free(t);
+		return NULL;
+	}
+	t->unknown_since = c->now;
+	HASH_ADD_KEYPTR(hh, c->topics, t->name, len, t);
+	metadata_want(c);
+	return t;
+}
+
+void
+metadata_want(Client *c)
+{
+	c->meta_wanted = true;
+	client_wake_at(c, c->meta_at);
+}
+
+Node *
+metadata_leader(Client *c, const Topic *t, int32_t partition)
+{
+	Node *node = NULL;
+
+	if (partition < t->n && t->parts[partition].leader >= 0)
+		node = client_node(c, t->parts[partition].leader);
+	if (node == NULL)
+		metadata_want(c);
+	return node;
+}
+
+int
+metadata_failed(Client *c, const Topic *t, pgb_error *err)
+{
+	int16_t code = t->code == 0 ? (int16_t) KERR_UNKNOWN_TOPIC_OR_PARTITION : t->code;
+
+	if (t->unknown_since == 0)
+		return 0;
+	if (t->code != 0 && !kerr_retriable(t->code))
+		return error_kafka(err, code, "topic \"%s\"", t->name);
+	client_wake_at(c, t->unknown_since + c->conf.metadata_wait);
+	if (c->now < t->unknown_since + c->conf.metadata_wait)
+		return 0;
+	if (t->code == 0)
+		return error_set(err, PGB_NO_BROKER, true, "no broker said in %lld ms what topic \"%s\" is; %s",
+						 (long long) c->conf.metadata_wait, t->name, c->last_error.text);
+	return error_kafka(err, code, "topic \"%s\"", t->name);
+}
+
+static void
+apply_brokers(Client *c, const MetadataResponse *resp)
+{
+	pgb_error moved;
+
+	for (Node *n = c->nodes; n != NULL; n = n->next)
+		n->gone = n->id >= 0;
+	for (int32_t i = 0; i < resp->n_brokers; i++)
+	{
+		const MetadataResponseBrokers *b = &resp->brokers[i];
+		Node *n = b->node_id < 0 ? NULL : client_node(c, b->node_id);
+
+		if (b->node_id < 0 || (n == NULL && (n = client_add_node(c, b->node_id, b->host.s,
+																 (size_t) b->host.len, b->port)) == NULL))
+			continue;
+		n->gone = false;
+		(void) snprintf(n->rack, sizeof(n->rack), "%.*s", b->rack.len < 0 ? 0 : (int) b->rack.len, b->rack.s);
+		if (n->port == b->port && strlen(n->host) == (size_t) b->host.len &&
+			memcmp(n->host, b->host.s, (size_t) b->host.len) == 0)
+			continue;
+		char *host = strndup(b->host.s, (size_t) b->host.len);
+
+		if (host == NULL)
+			continue;
+		free(n->host);
+		n->host = host;
+		n->port = b->port;
+		error_set(&moved, PGB_TRANSPORT, true, "broker %d has another address now", n->id);
+		/* This may be called for an answer of one of them, so they are closed in the turn's next part. */
+		for (int k = 0; k < USE_COUNT; k++)
+			n->conns[k].broken = n->conns[k].fd >= 0 ? ECONNRESET : 0;
+	}
+}
+
+static void
+apply_partitions(Client *c, Topic *t, const MetadataResponseTopics *m)
+{
+	int32_t n = m->n_partitions;
+	Part *parts = n > t->n || memcmp(&t->id, &m->topic_id, sizeof(t->id)) != 0
+					  ? realloc(t->parts, sizeof(Part) * (size_t) (n > t->n ? n : t->n))
+					  : t->parts;
+
+	if (parts == NULL)
+		return;
+	t->parts = parts;
+	/* A topic that was deleted and made anew begins with lower epochs. */
+	for (int32_t i = wuuid_eq(&t->id, &m->topic_id) ? t->n : 0; i < n; i++)
+		t->parts[i] = (Part){CLIENT_NO_NODE, -1, 0};
+	t->n = n;
+	t->id = m->topic_id;
+	for (int32_t i = 0; i < n; i++)
+	{
+		const MetadataResponseTopicsPartitions *p = &m->partitions[i];
+		Part *part = p->partition_index >= 0 && p->partition_index < n ? &t->parts[p->partition_index] : NULL;
+
+		/* An answer from a broker that lags must not undo a newer one. */
+		if (part == NULL || (p->leader_epoch >= 0 && p->leader_epoch < part->epoch))
+			continue;
+		*part = (Part){p->leader_id, p->leader_epoch, p->error_code};
+		if (p->leader_id < 0)
+			metadata_want(c);
+	}
+}
+
+static void
+apply_topic(Client *c, const MetadataResponseTopics *m)
+{
+	Topic *t;
+
+	if (m->name.len <= 0)
+		return;
+	HASH_FIND(hh, c->topics, m->name.s, (size_t) m->name.len, t);
+	if (t == NULL)
+		return;
+	t->code = m->error_code;
+	if (m->error_code == 0 && m->n_partitions > 0)
+	{
+		apply_partitions(c, t, m);
+		t->unknown_since = 0;
+		return;
+	}
+	if (t->unknown_since == 0)
+		t->unknown_since = c->now;
+	if (m->error_code == 0 || kerr_retriable(m->error_code))
+		metadata_want(c);
+}
+
+static void
+metadata_done(Client *c, Call *call, const pgb_error *err, void *response)
+{
+	MetadataResponse *resp = response;
+
+	(void) call;
+	c->meta_asked = false;
+	if (err != NULL)
+	{
+		c->meta_at = c->now + client_backoff(c, ++c->meta_failures);
+		metadata_want(c);
+		return;
+	}
+	c->meta_wanted = false;
+	(void) snprintf(c->cluster_id, sizeof(c->cluster_id), "%.*s",
+					resp->cluster_id.len < 0 ? 0 : (int) resp->cluster_id.len, resp->cluster_id.s);
+	c->controller = resp->controller_id;
+	apply_brokers(c, resp);
+	for (int32_t i = 0; i < resp->n_topics; i++)
+		apply_topic(c, &resp->topics[i]);
+	c->meta_version++;
+	c->meta_failures = c->meta_wanted ? c->meta_failures + 1 : 0;
+	c->meta_at = c->now + client_backoff(c, c->meta_failures);
+	c->meta_fresh = c->now + c->conf.metadata_age;
+}
+
+#define PATIENCE    1000 /* a broker that is not connected by then is no reason not to ask the next */
+#define ASK_TIMEOUT 5000 /* nor one that does not answer */
+
+/* The broker of last time, or while that is not to be had the next ones. */
+static Conn *
+pick(Client *c)
+{
+	Node *n = c->meta_node != NULL ? c->meta_node : c->nodes;
+
+	for (Node *tried = NULL; n != tried; n = n->next != NULL ? n->next : c->nodes)
+	{
+		Conn *conn = n->gone ? NULL : client_ready(c, n, USE_CONTROL);
+
+		if (conn != NULL || (!n->gone && n->conns[USE_CONTROL].state != CONN_DOWN &&
+							 c->now < n->conns[USE_CONTROL].since + PATIENCE))
+		{
+			client_wake_at(c, conn != NULL ? CLIENT_NEVER : n->conns[USE_CONTROL].since + PATIENCE);
+			c->meta_node = n;
+			return conn;
+		}
+		if (tried == NULL)
+			tried = n;
+	}
+	return NULL;
+}
+
+void
+metadata_step(Client *c)
+{
+	MetadataRequest req;
+	Conn *conn;
+	Topic *t, *next;
+	int32_t n = 0;
+
+	if (c->now >= c->meta_fresh)
+		c->meta_wanted = true;
+	client_wake_at(c, c->meta_asked ? CLIENT_NEVER : c->meta_wanted ? c->meta_at : c->meta_fresh);
+	if (!c->meta_wanted || c->meta_asked || c->now < c->meta_at || (conn = pick(c)) == NULL)
+		return;
+	WIRE_INIT(MetadataRequest, &req);
+	req.allow_auto_topic_creation = c->create_topics;
+	req.topics = WIRE_NEW(MetadataRequestTopics, &c->arena, (int32_t) HASH_COUNT(c->topics) + 1);
+	if (req.topics == NULL)
+		return;
+	HASH_ITER (hh, c->topics, t, next)
+	{
+		req.topics[n++].name = wstr(t->name);
+	}
+	req.n_topics = n;
+	c->meta_asked = client_send(c, conn, API_METADATA, 12, &req, metadata_done, NULL,
+								c->conf.request_timeout < ASK_TIMEOUT ? c->conf.request_timeout : ASK_TIMEOUT,
+								&c->last_error) == 0;
+	arena_reset(&c->arena);
+	if (!c->meta_asked)
+		c->meta_at = c->now + client_backoff(c, ++c->meta_failures);
+}
+
+void
+metadata_free(Client *c)
+{
+	Topic *t, *next;
+
+	HASH_ITER (hh, c->topics, t, next)
+	{
+		HASH_DEL(c->topics, t);
+		free(t->parts);
+		free(t->name);
+		free(t);
+	}
+}
