@@ -12,8 +12,10 @@
 #include "brokerd/api/fetch_session.h"
 #include "brokerd/api/groups.h"
 #include "brokerd/api/operations.h"
+#include "brokerd/api/replica_fetch.h"
 #include "brokerd/base/clock.h"
 #include "brokerd/base/logging.h"
+#include "brokerd/cluster/replication.h"
 #include "brokerd/reporter.h"
 #include "brokerd/version.h"
 
@@ -89,6 +91,7 @@ on_turn_end(struct ev_loop *loop, ev_prepare *w, int revents)
 	(void) loop;
 	(void) revents;
 	fetch_run_woken(w->data);
+	replica_fetch_run_woken(w->data);
 }
 
 static LogManager *
@@ -127,6 +130,7 @@ on_registered(void *ctx, const MetaRegistration *reg)
 	}
 	log_msg(LOG_INFO, "meta", "registered in cluster %s as broker %d, epoch %lld%s", reg->cluster_id,
 			life->config->node_id, (long long) reg->broker_epoch, reg->same_epoch ? " (kept)" : "");
+	replication_registered(life->broker.replication, reg->broker_epoch, reg->secret, reg->secret_len);
 	if (life->broker.serving)
 		partitions_apply_all(life->broker.partitions);
 	groups_registered(life->broker.groups);
@@ -218,6 +222,8 @@ on_image_changed(void *ctx, const MetaImage *image, const MetaImageChanges *chan
 				break;
 		}
 	}
+	if (changes->brokers_changed)
+		replication_brokers_changed(broker->replication);
 	if (changes->configs_changed)
 		partitions_apply_configs(broker->partitions);
 	if (!changes->complete)
@@ -293,6 +299,12 @@ open_meta(Lifecycle *life, Err *err)
 
 /* ---- the network ---- */
 
+static void
+on_conn_closed(void *ctx, Conn *conn)
+{
+	replica_fetch_conn_closed(ctx, conn);
+}
+
 static bool
 open_listeners(Lifecycle *life, Err *err)
 {
@@ -309,6 +321,7 @@ open_listeners(Lifecycle *life, Err *err)
 		.receive_buffer =
 			config->socket_receive_buffer_bytes < 0 ? 0 : (size_t) config->socket_receive_buffer_bytes,
 		.on_request = api_request,
+		.on_close = on_conn_closed,
 		.ctx = &life->broker,
 	};
 
@@ -349,6 +362,7 @@ on_stop_check(struct ev_loop *loop, ev_timer *timer, int revents)
 	net_server_quiesce(life->broker.net);
 	groups_stop(life->broker.groups);
 	fetch_answer_parked(&life->broker);
+	replica_fetch_answer_parked(&life->broker);
 	if (net_server_idle(life->broker.net) || elapsed >= ANSWER_MS)
 		ev_break(loop, EVBREAK_ALL);
 }
@@ -422,6 +436,7 @@ start(Lifecycle *life, Err *err)
 {
 	Broker *broker = &life->broker;
 	PartitionOptions part_opt;
+	ReplicationOptions rep_opt;
 
 	broker->log_dir = life->config->log_dir_path;
 	broker->configs = topic_configs_new(life->config);
@@ -437,6 +452,11 @@ start(Lifecycle *life, Err *err)
 								  .image = meta_image(broker->meta),
 								  .logs = broker->logs};
 	broker->partitions = partitions_new(&part_opt);
+	rep_opt = (ReplicationOptions){
+		.loop = broker->loop, .config = life->config, .table = broker->partitions, .meta = broker->meta};
+	broker->replication = replication_new(&rep_opt);
+	if (broker->replication == NULL)
+		return err_set(err, 0, 0, "out of memory for replication");
 	broker->groups = groups_new(broker);
 	life->reporter = reporter_new(broker, life->config->pg_broker_report_interval_ms);
 	start_watchers(life);
@@ -451,6 +471,7 @@ finish(Lifecycle *life)
 
 	if (broker->net != NULL)
 		net_server_close_connections(broker->net);
+	replication_free(broker->replication);
 	if (broker->meta != NULL)
 		meta_free(broker->meta);
 	/* What meta had under way came back to these. */

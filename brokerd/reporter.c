@@ -25,7 +25,7 @@ on_reported(void *ctx, const MetaResult *result)
 		PartitionTopic *topic = partitions_topic_by_id(r->broker->partitions, &r->figures[i].topic_id);
 
 		if (topic != NULL && r->figures[i].partition < topic->n_partitions)
-			partitions_report_again(r->broker->partitions, &topic->partitions[r->figures[i].partition]);
+			partitions_report_again(r->broker->partitions, topic->partitions[r->figures[i].partition]);
 	}
 }
 

@@ -20,6 +20,9 @@ struct FetchOp;
 struct AdminOp;
 struct Operation;
 struct Groups;
+struct Replication;
+struct ReplicaFetch;
+struct ReplicaSession;
 
 typedef struct Broker
 {
@@ -32,12 +35,15 @@ typedef struct Broker
 	Meta *meta;
 	PartitionTable *partitions;
 	struct FetchSessions *fetch_sessions;
-	struct FetchOp *fetch_parked;  /* wait for data */
-	struct FetchOp *fetch_woken;   /* parked fetches to look at again in this turn */
-	struct AdminOp *admin_waiting; /* answers that wait for the image to show what they did */
-	struct Operation *operations;  /* asked for in SQL, under way */
-	struct Groups *groups;         /* NULL: groups are not served */
-	bool serving;                  /* registered and the first image is complete */
+	struct FetchOp *fetch_parked; /* wait for data */
+	struct FetchOp *fetch_woken;  /* parked fetches to look at again in this turn */
+	struct Replication *replication;
+	struct ReplicaFetch *replica_parked;  /* fetches of followers that wait */
+	struct ReplicaSession *replica_woken; /* sessions to look at again in this turn */
+	struct AdminOp *admin_waiting;        /* answers that wait for the image to show what they did */
+	struct Operation *operations;         /* asked for in SQL, under way */
+	struct Groups *groups;                /* NULL: groups are not served */
+	bool serving;                         /* registered and the first image is complete */
 	bool stopping;
 } Broker;
 

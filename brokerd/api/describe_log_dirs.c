@@ -26,8 +26,8 @@ fill_topic(ApiCall *call, PartitionTopic *topic, const DescribeLogDirsRequestTop
 	{
 		int32_t index = asked != NULL ? asked->partitions[i] : i;
 
-		if (index >= 0 && index < topic->n_partitions && topic->partitions[index].log != NULL)
-			fill_partition(&topic->partitions[index], &out->partitions[out->n_partitions++]);
+		if (index >= 0 && index < topic->n_partitions && topic->partitions[index]->log != NULL)
+			fill_partition(topic->partitions[index], &out->partitions[out->n_partitions++]);
 	}
 	if (out->n_partitions > 0)
 		result->n_topics++;

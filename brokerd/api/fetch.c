@@ -17,6 +17,7 @@
 
 #include "brokerd/api/fetch_op.h"
 #include "brokerd/api/handlers.h"
+#include "brokerd/api/replica_fetch.h"
 #include "brokerd/base/clock.h"
 
 static void look_on(FetchOp *op);
@@ -34,27 +35,6 @@ release_slices(FetchOp *op)
 		}
 }
 
-/* A fetcher that says which epoch it read last learns where its log and ours part (KIP-595's rule). */
-static int16_t
-check_divergence(const Partition *p, FetchPart *part)
-{
-	int32_t epoch;
-	int64_t end;
-
-	if (part->want.last_fetched_epoch < 0)
-		return KERR_NONE;
-	partition_epoch_end(p, part->want.last_fetched_epoch, &epoch, &end);
-	if (epoch < 0 || end < 0)
-		return KERR_OFFSET_OUT_OF_RANGE;
-	if (epoch < part->want.last_fetched_epoch || end < part->want.fetch_offset)
-	{
-		part->diverged = true;
-		part->diverging_epoch = epoch;
-		part->diverging_end = end;
-	}
-	return KERR_NONE;
-}
-
 static Partition *
 find_partition(FetchPart *part, int16_t *error)
 {
@@ -68,7 +48,7 @@ find_partition(FetchPart *part, int16_t *error)
 		*error = KERR_UNKNOWN_TOPIC_OR_PARTITION;
 		return NULL;
 	}
-	return &topic->partitions[part->partition];
+	return topic->partitions[part->partition];
 }
 
 static void
@@ -101,15 +81,18 @@ on_cold_read(void *ctx, int16_t error, LogSlice *slice)
 	look_on(op);
 }
 
-/* Who fetches as a replica must be one: it reads past the high watermark, and its offsets count. */
+/*
+ * Who fetches as a replica must be one.  Up to v14, which cannot say in which broker epoch, it reads as a consumer
+ * does and counts for nothing; replicas of ours come with v15 (replica_fetch.c).
+ */
 static bool
 may_fetch(const FetchOp *op, const Partition *p)
 {
 	const FetchRequest *request = op->request;
-	int32_t replica = op->call->version >= 15 ? request->replica_state.replica_id : request->replica_id;
+	int32_t replica = request->replica_id;
 	const MetaTopic *topic;
 
-	if (replica < 0)
+	if (replica < 0 || op->call->version >= 15)
 		return true;
 	topic = meta_image_topic(meta_image(op->call->broker->meta), p->topic->name, p->topic->name_len);
 	return topic != NULL && p->index < topic->n_partitions &&
@@ -129,7 +112,7 @@ look_at(FetchPart *part)
 	LogRead read;
 
 	part->error = KERR_NONE;
-	part->diverged = false;
+	part->divergence.diverged = false;
 	part->leader = part->leader_epoch = -1;
 	part->high_watermark = part->last_stable_offset = part->log_start_offset = -1;
 	if (p != NULL)
@@ -148,20 +131,20 @@ look_at(FetchPart *part)
 		read_done(part, error, &slice);
 		return true;
 	}
-	error = check_divergence(p, part);
+	error = partition_divergence(p, want->last_fetched_epoch, want->fetch_offset, &part->divergence);
 	if (error == KERR_NONE &&
 		(want->fetch_offset < log_start_offset(p->log) || want->fetch_offset > log_appended_end(p->log)))
 		error = KERR_OFFSET_OUT_OF_RANGE;
 	if (error != KERR_NONE)
 	{
-		part->diverged = false;
+		part->divergence.diverged = false;
 		read_done(part, error, &slice);
 		return true;
 	}
 	part->high_watermark = partition_high_watermark(p);
 	part->last_stable_offset = partition_last_stable_offset(p);
 	part->log_start_offset = log_start_offset(p->log);
-	if (part->diverged)
+	if (part->divergence.diverged)
 	{
 		op->urgent = true;
 		return true;
@@ -444,10 +427,16 @@ resolve_session(FetchOp *op)
 void
 fetch_handle(ApiCall *call)
 {
-	FetchOp *op = api_alloc(call, sizeof(*op));
 	FetchRequest *request = call->body;
+	FetchOp *op;
 	int16_t error;
 
+	if (call->version >= 15 && request->replica_state.replica_id >= 0)
+	{
+		replica_fetch_handle(call);
+		return;
+	}
+	op = api_alloc(call, sizeof(*op));
 	op->call = call;
 	op->request = request;
 	if (request->max_bytes > call->broker->config->fetch_max_bytes)

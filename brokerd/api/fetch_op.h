@@ -21,9 +21,7 @@ typedef struct FetchPart
 	PartitionWaiter waiter;
 	/* result */
 	int16_t error;
-	bool diverged;
-	int32_t diverging_epoch;
-	int64_t diverging_end;
+	Divergence divergence;
 	int32_t leader; /* a hint with NOT_LEADER_OR_FOLLOWER; -1 none */
 	int32_t leader_epoch;
 	int64_t high_watermark;

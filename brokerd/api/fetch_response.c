@@ -43,10 +43,10 @@ fill_part(FetchPart *part, FetchResponseResponsesPartitions *out, LeaderHints *h
 	out->log_start_offset = part->log_start_offset;
 	out->n_aborted_transactions = -1;
 	out->records = (WRecords){(const uint8_t *) "", 0, NULL};
-	if (part->diverged)
+	if (part->divergence.diverged)
 	{
-		out->diverging_epoch.epoch = part->diverging_epoch;
-		out->diverging_epoch.end_offset = part->diverging_end;
+		out->diverging_epoch.epoch = part->divergence.epoch;
+		out->diverging_epoch.end_offset = part->divergence.end;
 	}
 	if (part->leader_epoch >= 0 && call->version >= 16)
 	{
@@ -62,7 +62,7 @@ fill_part(FetchPart *part, FetchResponseResponsesPartitions *out, LeaderHints *h
 
 		fill_aborted(part, out,
 					 topic != NULL && part->partition < topic->n_partitions
-						 ? &topic->partitions[part->partition]
+						 ? topic->partitions[part->partition]
 						 : NULL);
 	}
 	if (part->slice.len > 0)
@@ -89,8 +89,9 @@ must_tell(FetchOp *op, FetchSession *session, const FetchPart *part)
 	sp = fetch_session_part(session, part->topic, &part->topic_id, part->partition);
 	if (sp == NULL)
 		return true;
-	changed = !op->incremental || part->error != KERR_NONE || part->diverged || part->slice.len > 0 ||
-			  sp->told_high_watermark != part->high_watermark || sp->told_log_start != part->log_start_offset;
+	changed = !op->incremental || part->error != KERR_NONE || part->divergence.diverged ||
+			  part->slice.len > 0 || sp->told_high_watermark != part->high_watermark ||
+			  sp->told_log_start != part->log_start_offset;
 	/* After an error everything is told again. */
 	sp->told_high_watermark = part->error == KERR_NONE ? part->high_watermark : -1;
 	sp->told_log_start = part->error == KERR_NONE ? part->log_start_offset : -1;

@@ -102,7 +102,7 @@ list_part(ListOffsetsOp *op, PartitionTopic *topic, const ListOffsetsRequestTopi
 		out->error_code = KERR_UNKNOWN_TOPIC_OR_PARTITION;
 		return;
 	}
-	p = &topic->partitions[in->partition_index];
+	p = topic->partitions[in->partition_index];
 	out->error_code = partition_check_leader(p, in->current_leader_epoch);
 	if (out->error_code != KERR_NONE)
 		return;

@@ -60,7 +60,7 @@ find_partition(Operation *op, const MetaOperation *asked)
 	PartitionTopic *topic = partitions_topic_by_id(op->broker->partitions, &asked->topic_id);
 
 	return topic != NULL && asked->partition >= 0 && asked->partition < topic->n_partitions
-			   ? &topic->partitions[asked->partition]
+			   ? topic->partitions[asked->partition]
 			   : NULL;
 }
 

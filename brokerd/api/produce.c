@@ -210,7 +210,7 @@ produce_part(ProduceOp *op, ProducePart *part, PartitionTopic *topic, int16_t to
 		fail_part(op, out, KERR_UNKNOWN_TOPIC_OR_PARTITION, NULL);
 		return;
 	}
-	p = &topic->partitions[out->index];
+	p = topic->partitions[out->index];
 	error = partition_check_leader(p, -1);
 	if (error == KERR_NONE && acks == -1 && !partition_enough_replicas(p))
 		error = KERR_NOT_ENOUGH_REPLICAS;

@@ -11,6 +11,7 @@ struct PartitionTable
 	PartitionTopic *by_id;
 	Partition *dirty_head, *dirty_tail; /* figures changed since they were reported */
 	int n_leading;
+	struct Replication *replication; /* NULL: not running */
 };
 
 /* partition.c */

@@ -4,8 +4,10 @@
 #include <utlist.h>
 
 #include "brokerd/base/logging.h"
+#include "brokerd/cluster/fetcher.h"
 #include "brokerd/cluster/high_watermark.h"
 #include "brokerd/cluster/internal.h"
+#include "brokerd/cluster/leadership.h"
 #include "wire/errors.h"
 
 /* ---- waiting ---- */
@@ -121,12 +123,15 @@ partition_advance(PartitionTable *t, Partition *p)
 	synced = log_synced_end(p->log);
 	if (p->leading)
 	{
+		HwReplica followers[META_MAX_LIST];
 		HwInput in = {
 			.current = p->high_watermark,
 			.leader_synced_end = synced,
 			.isr_size = p->isr_size,
 			.min_isr = p->topic->min_isr,
 			.n_assigned = p->n_replicas,
+			.followers = followers,
+			.n_followers = leadership_ends(p->lead, followers),
 		};
 		int64_t hw = hw_next(&in);
 
@@ -136,6 +141,8 @@ partition_advance(PartitionTable *t, Partition *p)
 			log_set_high_watermark(p->log, hw);
 		}
 	}
+	if (p->follow != NULL)
+		fetcher_log_changed(p);
 	partition_mark_dirty(t, p);
 	wake_reached(p, WAIT_SYNCED, synced);
 	wake_reached(p, WAIT_COMMITTED, p->high_watermark);
@@ -220,6 +227,7 @@ partition_append(Partition *p, LogAppend *append)
 		}
 	}
 	append->leader_epoch = p->leader_epoch;
+	leadership_before_append(p->lead);
 	return log_append_as_leader(p->log, append);
 }
 
@@ -242,4 +250,17 @@ partition_epoch_end(const Partition *p, int32_t epoch, int32_t *found, int64_t *
 		return;
 	}
 	log_epoch_end(p->log, epoch, found, end);
+}
+
+int16_t
+partition_divergence(const Partition *p, int32_t last_epoch, int64_t offset, Divergence *out)
+{
+	out->diverged = false;
+	if (last_epoch < 0)
+		return KERR_NONE;
+	partition_epoch_end(p, last_epoch, &out->epoch, &out->end);
+	if (out->epoch < 0 || out->end < 0)
+		return KERR_OFFSET_OUT_OF_RANGE;
+	out->diverged = out->epoch < last_epoch || out->end < offset;
+	return KERR_NONE;
 }

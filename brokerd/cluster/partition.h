@@ -25,6 +25,9 @@ typedef struct Partition Partition;
 typedef struct PartitionTopic PartitionTopic;
 typedef struct PartitionTable PartitionTable;
 typedef struct PartitionWaiter PartitionWaiter;
+struct Leadership; /* leadership.h */
+struct Follow;     /* fetcher.h */
+struct Replication;
 
 typedef enum WaitFor
 {
@@ -62,7 +65,9 @@ struct Partition
 	bool reported_failed;
 	Log *log; /* NULL: not here, or it could not be made */
 	int64_t high_watermark;
-	int64_t epoch_start; /* log end when this broker's leadership began */
+	int64_t epoch_start;     /* log end when this broker's leadership began */
+	struct Leadership *lead; /* its followers, while this broker leads more than one replica; else NULL */
+	struct Follow *follow;   /* how it follows its leader, while it does; else NULL */
 	bool report_dirty;
 	Partition *next_dirty;
 	PartitionWaiter *waiters[WAIT_KINDS];
@@ -74,7 +79,7 @@ struct PartitionTopic
 	char *name;
 	int32_t name_len;
 	int32_t n_partitions;
-	Partition *partitions; /* n_partitions of them */
+	Partition **partitions; /* n_partitions of them; each stays where it is while the topic lives */
 	LogConfig log_config;
 	int32_t min_isr;
 	bool compacted;
@@ -92,6 +97,12 @@ typedef struct PartitionOptions
 
 PartitionTable *partitions_new(const PartitionOptions *opt);
 void partitions_free(PartitionTable *t);
+
+/*
+ * From here on partitions that this broker leads have followers, and those that it does not lead follow
+ * (replication.h).  NULL stops it.
+ */
+void partitions_set_replication(PartitionTable *t, struct Replication *replication);
 
 /* The image changed for this topic. */
 void partitions_apply_topic(PartitionTable *t, const MetaTopic *meta);
@@ -132,6 +143,18 @@ int64_t partition_last_stable_offset(const Partition *p);
 
 /* OffsetForLeaderEpoch as this leader answers it: the largest epoch <= `epoch` and its end; -1/-1 unknown. */
 void partition_epoch_end(const Partition *p, int32_t epoch, int32_t *found, int64_t *end);
+
+/*
+ * Where the log of a fetcher and this one part (KIP-595's rule): `last_epoch` is the epoch of the last record
+ * that it has, `offset` the next one it wants.  Unknown epochs give OFFSET_OUT_OF_RANGE.
+ */
+typedef struct Divergence
+{
+	bool diverged;
+	int32_t epoch; /* the largest that both can have */
+	int64_t end;   /* its end here */
+} Divergence;
+int16_t partition_divergence(const Partition *p, int32_t last_epoch, int64_t offset, Divergence *out);
 
 /* WAIT_SYNCED and WAIT_COMMITTED: false when there is nothing to wait for, the offset is reached. */
 bool partition_wait(Partition *p, PartitionWaiter *w, WaitFor kind, int64_t offset);

@@ -4,6 +4,9 @@
 #include <stdlib.h>
 
 #include "brokerd/base/logging.h"
+#include "brokerd/cluster/fetcher.h"
+#include "brokerd/cluster/leadership.h"
+#include "brokerd/cluster/replication.h"
 #include "wire/errors.h"
 
 PartitionTable *
@@ -23,9 +26,20 @@ free_topic(PartitionTable *t, PartitionTopic *topic)
 	HASH_DELETE(by_name, t->by_name, topic);
 	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
 	HASH_DELETE(by_id, t->by_id, topic);
+	for (int32_t i = 0; i < topic->n_partitions; i++)
+		free(topic->partitions[i]);
 	free(topic->partitions);
 	free(topic->name);
 	free(topic);
+}
+
+/* What a partition does for others, and others for it, ends. */
+static void
+end_replication(Partition *p)
+{
+	leadership_free(p->lead);
+	p->lead = NULL;
+	fetcher_unfollow(p);
 }
 
 void
@@ -34,7 +48,11 @@ partitions_free(PartitionTable *t)
 	PartitionTopic *topic, *tmp;
 
 	HASH_ITER (by_name, t->by_name, topic, tmp)
+	{
+		for (int32_t i = 0; i < topic->n_partitions; i++)
+			end_replication(topic->partitions[i]);
 		free_topic(t, topic);
+	}
 	free(t);
 }
 
@@ -62,7 +80,7 @@ partitions_find(PartitionTable *t, WStr name, int32_t index)
 {
 	PartitionTopic *topic = partitions_topic(t, name);
 
-	return topic != NULL && index >= 0 && index < topic->n_partitions ? &topic->partitions[index] : NULL;
+	return topic != NULL && index >= 0 && index < topic->n_partitions ? topic->partitions[index] : NULL;
 }
 
 PartitionTopic *
@@ -92,7 +110,7 @@ add_topic(PartitionTable *t, const MetaTopic *meta)
 	return topic;
 }
 
-/* The dirty list runs through the partitions' own memory; they leave it before that moves or goes. */
+/* The dirty list runs through the partitions' own memory; they leave it before that goes. */
 static void
 forget_dirty(PartitionTable *t, const PartitionTopic *topic)
 {
@@ -114,44 +132,29 @@ forget_dirty(PartitionTable *t, const PartitionTopic *topic)
 	t->dirty_tail = last;
 }
 
-/* Partitions are only ever added.  The array may move, so what points into it follows. */
+/* Partitions are only ever added. */
 static bool
-grow_topic(PartitionTable *t, PartitionTopic *topic, int32_t n)
+grow_topic(PartitionTopic *topic, int32_t n)
 {
-	Partition *old = topic->partitions;
-	Partition *grown;
+	Partition **grown;
 
 	if (n <= topic->n_partitions)
 		return true;
-	grown = calloc((size_t) n, sizeof(*grown));
+	grown = realloc(topic->partitions, (size_t) n * sizeof(Partition *));
 	if (grown == NULL)
 		return false;
-	forget_dirty(t, topic);
-	if (topic->n_partitions > 0)
-		memcpy(grown, old, (size_t) topic->n_partitions * sizeof(*grown));
-	for (int32_t i = 0; i < topic->n_partitions; i++)
-	{
-		PartitionWaiter *w;
-
-		if (grown[i].log != NULL)
-			log_set_user(grown[i].log, &grown[i]);
-		for (int kind = 0; kind < WAIT_KINDS; kind++)
-			for (w = grown[i].waiters[kind]; w != NULL; w = w->next)
-				w->partition = &grown[i];
-	}
-	for (int32_t i = 0; i < topic->n_partitions; i++)
-		partition_mark_dirty(t, &grown[i]);
-	for (int32_t i = topic->n_partitions; i < n; i++)
-	{
-		grown[i].topic = topic;
-		grown[i].index = i;
-		grown[i].leader = -1;
-		grown[i].leader_epoch = -1;
-		grown[i].partition_epoch = -1;
-	}
-	free(old);
 	topic->partitions = grown;
-	topic->n_partitions = n;
+	for (; topic->n_partitions < n; topic->n_partitions++)
+	{
+		Partition *p = calloc(1, sizeof(*p));
+
+		if (p == NULL)
+			return false;
+		p->topic = topic;
+		p->index = topic->n_partitions;
+		p->leader = p->leader_epoch = p->partition_epoch = -1;
+		grown[topic->n_partitions] = p;
+	}
 	return true;
 }
 
@@ -225,8 +228,40 @@ set_leading(PartitionTable *t, Partition *p, bool leading)
 	t->n_leading += leading ? 1 : -1;
 	if (leading && p->log != NULL)
 		p->epoch_start = log_appended_end(p->log);
-	if (!leading)
-		partition_fail_waiters(p, KERR_NOT_LEADER_OR_FOLLOWER);
+	if (leading)
+		return;
+	leadership_free(p->lead);
+	p->lead = NULL;
+	partition_fail_waiters(p, KERR_NOT_LEADER_OR_FOLLOWER);
+}
+
+/*
+ * A reply to this broker's own ISR change may be ahead of the image (hazards A2): what is older than what the
+ * partition knows is no news.
+ */
+static bool
+is_older(const Partition *p, const MetaPartition *meta)
+{
+	return meta->leader_epoch < p->leader_epoch ||
+		   (meta->leader_epoch == p->leader_epoch && meta->partition_epoch < p->partition_epoch);
+}
+
+static void
+apply_replication(PartitionTable *t, Partition *p, const MetaPartition *meta)
+{
+	if (t->replication == NULL)
+		return;
+	if (p->leading && meta->n_replicas > 1)
+		leadership_apply(&p->lead, p, meta, t);
+	else
+	{
+		leadership_free(p->lead);
+		p->lead = NULL;
+	}
+	if (p->is_replica && !p->leading && p->log != NULL && p->leader >= 0 && p->leader != t->opt.node_id)
+		fetcher_follow(t->replication->fetcher, p, meta_partition_in_isr(meta, t->opt.node_id));
+	else
+		fetcher_unfollow(p);
 }
 
 static void
@@ -234,7 +269,7 @@ apply_partition(PartitionTable *t, Partition *p, const MetaPartition *meta)
 {
 	bool leads = meta->leader == t->opt.node_id;
 
-	if (meta->partition_epoch < 0)
+	if (meta->partition_epoch < 0 || is_older(p, meta))
 		return;
 	/* A leadership in a new epoch is another leadership, also when it is ours again. */
 	if (p->leading && meta->leader_epoch != p->leader_epoch)
@@ -248,7 +283,20 @@ apply_partition(PartitionTable *t, Partition *p, const MetaPartition *meta)
 	if (p->is_replica)
 		ensure_log(t, p);
 	set_leading(t, p, leads && p->is_replica);
+	apply_replication(t, p, meta);
 	partition_advance(t, p);
+}
+
+void
+partitions_set_replication(PartitionTable *t, struct Replication *replication)
+{
+	for (PartitionTopic *topic = t->by_name; replication == NULL && topic != NULL;
+		 topic = topic->by_name.next)
+		for (int32_t i = 0; i < topic->n_partitions; i++)
+			end_replication(topic->partitions[i]);
+	t->replication = replication;
+	if (replication != NULL)
+		partitions_apply_all(t);
 }
 
 /* The topic leaves the table.  Its logs stay on disk, or go. */
@@ -259,9 +307,10 @@ remove_topic(PartitionTable *t, PartitionTopic *topic, bool delete_logs)
 
 	for (int32_t i = 0; i < topic->n_partitions; i++)
 	{
-		Partition *p = &topic->partitions[i];
+		Partition *p = topic->partitions[i];
 
 		set_leading(t, p, false);
+		end_replication(p);
 		p->leader = -1;
 		partition_fail_waiters(p, KERR_UNKNOWN_TOPIC_OR_PARTITION);
 		while (p->waiters[WAIT_MORE] != NULL)
@@ -300,7 +349,7 @@ partitions_apply_topic(PartitionTable *t, const MetaTopic *meta)
 			remove_topic(t, same_name, meta_image_is_deleted(t->opt.image, &same_name->id));
 		topic = add_topic(t, meta);
 	}
-	if (topic == NULL || !grow_topic(t, topic, meta->n_partitions))
+	if (topic == NULL || !grow_topic(topic, meta->n_partitions))
 	{
 		log_msg(LOG_ERROR, "cluster", "out of memory for topic %s", meta->name);
 		return;
@@ -308,7 +357,7 @@ partitions_apply_topic(PartitionTable *t, const MetaTopic *meta)
 	topic_effective_config(t, meta, topic);
 	for (int32_t i = 0; i < meta->n_partitions; i++)
 	{
-		Partition *p = &topic->partitions[i];
+		Partition *p = topic->partitions[i];
 
 		if (p->log != NULL)
 			log_set_config(p->log, &topic->log_config);
@@ -329,7 +378,7 @@ partitions_resign(PartitionTable *t)
 {
 	for (PartitionTopic *topic = t->by_name; topic != NULL; topic = topic->by_name.next)
 		for (int32_t i = 0; i < topic->n_partitions; i++)
-			set_leading(t, &topic->partitions[i], false);
+			set_leading(t, topic->partitions[i], false);
 }
 
 void
@@ -343,10 +392,10 @@ partitions_apply_configs(PartitionTable *t)
 			continue;
 		topic_effective_config(t, meta, topic);
 		for (int32_t i = 0; i < topic->n_partitions; i++)
-			if (topic->partitions[i].log != NULL)
+			if (topic->partitions[i]->log != NULL)
 			{
-				log_set_config(topic->partitions[i].log, &topic->log_config);
-				partition_advance(t, &topic->partitions[i]);
+				log_set_config(topic->partitions[i]->log, &topic->log_config);
+				partition_advance(t, topic->partitions[i]);
 			}
 	}
 }

@@ -212,7 +212,12 @@ log_truncate(Log *log, int64_t offset, Err *err)
 	if (log->state != LOG_STATE_OK)
 		return err_set(err, KERR_KAFKA_STORAGE_ERROR, 0, "%s is offline: %s", log->name, log->error);
 	if (offset >= log->appended_end)
+	{
+		/* An epoch that was begun here and got no record is none that the leader knows. */
+		if (epoch_cache_truncate_end(&log->epochs, log->appended_end))
+			log_epochs_changed(log);
 		return true;
+	}
 	if (offset < log->start_offset)
 		offset = log->start_offset;
 	drain(log);

@@ -1,0 +1,194 @@
+#include "brokerd/cluster/peer_watch.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "brokerd/base/logging.h"
+#include "brokerd/cluster/replication.h"
+#include "brokerd/net/client.h"
+
+enum
+{
+	REFUSED_AGAIN_MS = 100,
+	FAILED_AGAIN_MS = 1000,
+	FRAME_MAX = 1 << 16
+};
+
+typedef struct Peer
+{
+	struct Peer *prev, *next;
+	PeerWatch *watch;
+	int32_t id;
+	char *host;
+	int port;
+	NetClient *client;
+	ev_timer again;
+	bool refused;
+	bool seen;
+} Peer;
+
+struct PeerWatch
+{
+	Replication *r;
+	Peer *peers;
+};
+
+static void open_peer(Peer *peer);
+
+static void
+set_refused(Peer *peer, bool refused)
+{
+	if (peer->refused == refused)
+		return;
+	peer->refused = refused;
+	if (refused)
+		log_msg(LOG_WARNING, "cluster", "broker %d is gone: nobody listens on %s:%d", peer->id, peer->host,
+				peer->port);
+	meta_set_refused(peer->watch->r->opt.meta, peer->id, refused);
+}
+
+static void
+open_later(Peer *peer, int ms)
+{
+	ev_timer_set(&peer->again, ms / 1e3, 0.);
+	ev_timer_start(peer->watch->r->opt.loop, &peer->again);
+}
+
+static void
+on_open(void *ctx)
+{
+	set_refused(ctx, false);
+}
+
+static void
+on_frame(void *ctx, NetFrame *frame)
+{
+	(void) ctx;
+	net_frame_unref(frame); /* nothing was asked */
+}
+
+static void
+on_end(void *ctx, NetEnd end, const char *why)
+{
+	Peer *peer = ctx;
+
+	(void) why;
+	net_client_close(peer->client);
+	peer->client = NULL;
+	if (end == NET_END_REFUSED)
+		set_refused(peer, true);
+	open_later(peer, end == NET_END_CLOSED ? 0 : end == NET_END_REFUSED ? REFUSED_AGAIN_MS : FAILED_AGAIN_MS);
+}
+
+static void
+on_again(struct ev_loop *loop, ev_timer *w, int events)
+{
+	(void) loop;
+	(void) events;
+	open_peer(w->data);
+}
+
+static void
+open_peer(Peer *peer)
+{
+	NetClientOptions opt = {.loop = peer->watch->r->opt.loop,
+							.host = peer->host,
+							.port = peer->port,
+							.max_frame = FRAME_MAX,
+							.on_open = on_open,
+							.on_frame = on_frame,
+							.on_end = on_end,
+							.ctx = peer};
+
+	peer->client = net_client_open(&opt);
+	if (peer->client == NULL)
+		open_later(peer, FAILED_AGAIN_MS);
+}
+
+static void
+free_peer(Peer *peer)
+{
+	set_refused(peer, false);
+	DL_DELETE(peer->watch->peers, peer);
+	ev_timer_stop(peer->watch->r->opt.loop, &peer->again);
+	net_client_close(peer->client);
+	free(peer->host);
+	free(peer);
+}
+
+static void
+add_peer(PeerWatch *w, int32_t id, const MetaEndpoint *end)
+{
+	Peer *peer = calloc(1, sizeof(*peer));
+
+	if (peer == NULL)
+		return;
+	peer->watch = w;
+	peer->id = id;
+	peer->host = strdup(end->host);
+	peer->port = end->port;
+	peer->seen = true;
+	ev_init(&peer->again, on_again);
+	peer->again.data = peer;
+	DL_APPEND(w->peers, peer);
+	if (peer->host != NULL)
+		open_peer(peer);
+}
+
+static Peer *
+find_peer(const PeerWatch *w, int32_t id, const MetaEndpoint *end)
+{
+	for (Peer *peer = w->peers; peer != NULL; peer = peer->next)
+		if (peer->id == id && peer->port == end->port && strcmp(peer->host, end->host) == 0)
+			return peer;
+	return NULL;
+}
+
+void
+peer_watch_update(PeerWatch *w)
+{
+	int n;
+	MetaBroker *const *brokers = meta_image_brokers(meta_image(w->r->opt.meta), &n);
+	Peer *peer, *next;
+
+	for (peer = w->peers; peer != NULL; peer = peer->next)
+		peer->seen = false;
+	for (int i = 0; i < n; i++)
+	{
+		const MetaEndpoint *end = replication_endpoint(w->r, brokers[i]->id);
+
+		if (brokers[i]->id == w->r->opt.config->node_id || !meta_broker_is_serving(brokers[i]) || end == NULL)
+			continue;
+		peer = find_peer(w, brokers[i]->id, end);
+		if (peer != NULL)
+			peer->seen = true;
+		else
+			add_peer(w, brokers[i]->id, end);
+	}
+	DL_FOREACH_SAFE (w->peers, peer, next)
+		if (!peer->seen)
+			free_peer(peer);
+}
+
+PeerWatch *
+peer_watch_new(Replication *r)
+{
+	PeerWatch *w = calloc(1, sizeof(*w));
+
+	if (w != NULL)
+		w->r = r;
+	return w;
+}
+
+void
+peer_watch_free(PeerWatch *w)
+{
+	Peer *peer, *next;
+
+	if (w == NULL)
+		return;
+	DL_FOREACH_SAFE (w->peers, peer, next)
+		free_peer(peer);
+	free(w);
+}

@@ -1,0 +1,18 @@
+/*
+ * peer_watch.h: is the process of another broker there?  A connection to each, on which nothing is said: it ends
+ * the moment the process does, and when nobody listens there any more, PostgreSQL may take the broker for
+ * dead at once instead of after the session timeout (hazards A15).  A hung process or a cut network does not
+ * show here; those are found by the heartbeats.  Loop thread only.
+ */
+#ifndef BROKERD_CLUSTER_PEER_WATCH_H
+#define BROKERD_CLUSTER_PEER_WATCH_H
+
+struct Replication;
+typedef struct PeerWatch PeerWatch;
+
+PeerWatch *peer_watch_new(struct Replication *r);
+void peer_watch_free(PeerWatch *w);
+/* Brokers came, went or moved. */
+void peer_watch_update(PeerWatch *w);
+
+#endif
