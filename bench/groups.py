@@ -11,7 +11,9 @@ idle       what PostgreSQL writes while 1,000 groups only heartbeat
 
 PostgreSQL runs with fsync on, as in production.
 """
+import itertools
 import os
+import selectors
 import statistics
 import struct
 import sys
@@ -25,7 +27,7 @@ from kafka_client import Connection
 from pgbroker_cluster import Cluster
 
 PARTITIONS = 100
-IN_FLIGHT = 16
+CONNECTIONS = 100
 REBALANCE_MEMBERS = 500
 
 
@@ -42,33 +44,24 @@ def drain(connection):
 
 
 def commits(cluster, seconds=8):
-    """Groups commit 100 rows each, 16 requests in flight on each of 8 connections."""
-    connections = [Connection(cluster.bootstrap, timeout=60) for _ in range(8)]
-    done = [0] * len(connections)
-    ends = time.monotonic() + seconds
-
-    def work(i):
-        k = connections[i]
-        frames = [[k.frame("OffsetCommit", 7, commit_request(f"g-{i}-{n}", range(PARTITIONS), offset)) for n in range(IN_FLIGHT)]
-                  for offset in (1, 2)]
-        turn = 0
-        while time.monotonic() < ends:
-            k.socket.sendall(b"".join(frames[turn % 2]))
-            for _ in range(IN_FLIGHT):
-                drain(k)
-            done[i] += IN_FLIGHT * PARTITIONS
-            turn += 1
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(connections))]
-    begun = time.monotonic()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    """As many consumers as CONNECTIONS, each a group of its own, commit all partitions again and again."""
+    selector = selectors.DefaultSelector()
+    for i in range(CONNECTIONS):
+        k = Connection(cluster.bootstrap, timeout=60)
+        frames = itertools.cycle([k.frame("OffsetCommit", 7, commit_request(f"g-{i}", range(PARTITIONS), offset)) for offset in (1, 2)])
+        selector.register(k.socket, selectors.EVENT_READ, (k, frames))
+        k.socket.sendall(next(frames))
+    done, begun = 0, time.monotonic()
+    while time.monotonic() < begun + seconds:
+        for key, _ in selector.select(1):
+            k, frames = key.data
+            drain(k)
+            k.socket.sendall(next(frames))
+            done += PARTITIONS
     took = time.monotonic() - begun
-    for connection in connections:
-        connection.socket.close()
-    return sum(done) / took
+    for key in list(selector.get_map().values()):
+        key.fileobj.close()
+    return done / took
 
 
 def commit_latency(cluster, rate=1000, seconds=6):

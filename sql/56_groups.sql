@@ -94,7 +94,7 @@ BEGIN
 			(extract(epoch FROM clock_timestamp() - m.joined_at) * 1000)::bigint, g.fenced
 		FROM (SELECT * FROM groups g WHERE g.slot = ANY (load_groups_1.slots) AND g.group_id > coalesce(after_group, '')
 				ORDER BY g.group_id LIMIT max_groups) g
-			LEFT JOIN group_members m ON m.group_id = g.group_id
+			LEFT JOIN group_members m ON m.group_no = g.group_no
 		ORDER BY g.group_id, m.position;
 END
 $$;
@@ -115,6 +115,7 @@ DECLARE
 	at    timestamptz := clock_timestamp();
 	moved int;
 	f     bool;
+	g_no  bigint;
 BEGIN
 	PERFORM pg_advisory_xact_lock_shared(7701, me);
 	PERFORM check_broker(me, save_group_1.broker_epoch);
@@ -123,10 +124,10 @@ BEGIN
 		RETURN;
 	END IF;
 	INSERT INTO groups (group_id, slot) SELECT gid, save_group_1.slot WHERE save_group_1.expected = 0 ON CONFLICT DO NOTHING;
-	SELECT g.generation, g.fenced INTO stored_generation, f FROM groups g WHERE g.group_id = gid FOR NO KEY UPDATE;
+	SELECT g.group_no, g.generation, g.fenced INTO g_no, stored_generation, f FROM groups g WHERE g.group_id = gid FOR NO KEY UPDATE;
 	IF NOT FOUND THEN
 		-- Deleted meanwhile: the generation goes on from nothing.
-		INSERT INTO groups (group_id, slot) VALUES (gid, save_group_1.slot);
+		INSERT INTO groups AS g (group_id, slot) VALUES (gid, save_group_1.slot) RETURNING g.group_no INTO g_no;
 		stored_generation := save_group_1.expected;
 		f := false;
 	END IF;
@@ -137,33 +138,32 @@ BEGIN
 
 	WITH old AS (
 		SELECT m.member_id, t.key AS topic, p.value AS partition
-		FROM group_members m, jsonb_each(m.partitions) t, jsonb_array_elements(t.value) p WHERE m.group_id = gid
+		FROM group_members m, jsonb_each(m.partitions) t, jsonb_array_elements(t.value) p WHERE m.group_no = g_no
 	), new AS (
 		SELECT m ->> 'id' AS member_id, t.key AS topic, p.value AS partition
 		FROM jsonb_array_elements(save_group_1.members) m, jsonb_each(coalesce(nullif(m -> 'partitions', 'null'), '{}')) t, jsonb_array_elements(t.value) p
 	)
 	SELECT count(*) INTO moved FROM (SELECT * FROM new EXCEPT SELECT * FROM old) x;
 
-	DELETE FROM group_members m WHERE m.group_id = gid;
-	INSERT INTO group_members (group_id, member_id, position, instance_id, client_id, client_host, session_timeout_ms, rebalance_timeout_ms,
+	DELETE FROM group_members m WHERE m.group_no = g_no;
+	INSERT INTO group_members (group_no, member_id, position, instance_id, client_id, client_host, session_timeout_ms, rebalance_timeout_ms,
 			protocols, assignment, partitions, joined_at)
-		SELECT gid, m.v ->> 'id', m.n, m.v ->> 'instance', m.v ->> 'client', m.v ->> 'host', (m.v ->> 'session')::int, (m.v ->> 'rebalance')::int,
+		SELECT g_no, m.v ->> 'id', m.n, m.v ->> 'instance', m.v ->> 'client', m.v ->> 'host', (m.v ->> 'session')::int, (m.v ->> 'rebalance')::int,
 			decode(m.v ->> 'protocols', 'hex'), decode(m.v ->> 'assignment', 'hex'), nullif(m.v -> 'partitions', 'null'),
 			at - (m.v ->> 'age_ms')::bigint * interval '1 ms'
 		FROM jsonb_array_elements(save_group_1.members) WITH ORDINALITY m(v, n);
 	UPDATE groups g SET generation = save_group_1.generation, fenced = false, state = CASE WHEN n = 0 THEN 'empty' ELSE 'stable' END,
 			protocol_type = save_group_1.protocol_type, assignor = save_group_1.assignor, leader = save_group_1.leader,
 			empty_since = CASE WHEN n = 0 THEN coalesce(g.empty_since, at) END, changed_at = at
-		WHERE g.group_id = gid;
+		WHERE g.group_no = g_no;
 	IF history IS NOT NULL THEN
-		INSERT INTO rebalances AS r (group_id, generation, started_at, duration, reason, member, members_before, members_after, partitions_moved, coordinator)
-			VALUES (gid, save_group_1.generation, at - (history ->> 'duration_ms')::bigint * interval '1 ms', (history ->> 'duration_ms')::bigint * interval '1 ms',
+		INSERT INTO rebalances AS r (group_no, group_id, generation, started_at, duration, reason, member, members_before, members_after, partitions_moved, coordinator)
+			VALUES (g_no, gid, save_group_1.generation, at - (history ->> 'duration_ms')::bigint * interval '1 ms', (history ->> 'duration_ms')::bigint * interval '1 ms',
 				history ->> 'reason', history ->> 'member', (history ->> 'before')::int, (history ->> 'after')::int, moved, me)
-			ON CONFLICT (group_id, generation) DO UPDATE SET started_at = excluded.started_at, duration = excluded.duration, reason = excluded.reason,
+			ON CONFLICT (group_no, generation) DO UPDATE SET started_at = excluded.started_at, duration = excluded.duration, reason = excluded.reason,
 				member = excluded.member, members_before = excluded.members_before, members_after = excluded.members_after,
 				partitions_moved = CASE WHEN excluded.started_at - r.started_at < interval '1 minute' THEN greatest(r.partitions_moved, excluded.partitions_moved)
 					ELSE excluded.partitions_moved END, coordinator = excluded.coordinator;
-		DELETE FROM rebalances r WHERE r.group_id = gid AND r.started_at < at - coalesce(current_setting('broker.event_retention', true), '30d')::interval;
 	END IF;
 	outcome := 0;
 	stored_generation := save_group_1.generation;
@@ -185,45 +185,56 @@ $$;
 
 -- ---- offsets ----
 
--- A batch.  groups to generations: one entry a (group, generation); rows name theirs by its number from 1.
+-- A batch.  One entry a (group, generation, topic): group_ids to generations, and topic_ids; rows name theirs by its
+-- number from 1.
 -- Refused entries come back: 16 NOT_COORDINATOR, 22 ILLEGAL_GENERATION with what SQL has; the others are written.
+--
+-- What is looked at stays so until the end: slots and broker epochs change under this broker's fence, and generations
+-- of its groups on this session.  The settings pin the plans, which are made once a session, perhaps while the tables
+-- are empty: a row of the batch is one look into an index, whatever the statistics say, in the order of the batch.
 CREATE FUNCTION broker_internal.commit_offsets_1(broker_id int, broker_epoch bigint, group_ids text[], slots int[], slot_epochs bigint[], generations int[],
 	entries int[], topic_ids uuid[], partitions int[], offsets bigint[], leader_epochs int[], metadata bytea[])
 RETURNS TABLE (entry int, error_code int, stored_generation int)
+SET plan_cache_mode = force_generic_plan SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET enable_memoize = off
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-	me int := commit_offsets_1.broker_id;
-	at timestamptz := clock_timestamp();
-	no bigint;
+	me      int := commit_offsets_1.broker_id;
+	at      timestamptz := clock_timestamp();
+	no      bigint;
+	owners  bigint[]; -- of each entry; NULL: refused
+	stored  int[];
+	held    bool[];
+	missing bool;
 BEGIN
 	PERFORM pg_advisory_xact_lock_shared(7701, me);
 	PERFORM check_broker(me, commit_offsets_1.broker_epoch);
 	no := nextval('broker_internal.commit_numbers');
-	-- The first commit makes a simple group.
-	INSERT INTO groups (group_id, slot)
-		SELECT DISTINCT x.g, x.s FROM unnest(group_ids, commit_offsets_1.slots, slot_epochs, generations) x(g, s, e, gen)
-			JOIN slots l ON l.slot = x.s AND l.coordinator = me AND l.epoch = x.e
-		WHERE x.gen = 0 AND NOT EXISTS (SELECT FROM groups g WHERE g.group_id = x.g) ORDER BY 1
-		ON CONFLICT DO NOTHING;
-	RETURN QUERY
-	WITH asked AS MATERIALIZED (
-		SELECT x.n::int AS n, x.gen, l.slot IS NOT NULL AS is_ours, q.generation AS stored
-		FROM unnest(group_ids, commit_offsets_1.slots, slot_epochs, generations) WITH ORDINALITY x(g, s, e, gen, n)
-			LEFT JOIN slots l ON l.slot = x.s AND l.coordinator = me AND l.epoch = x.e
-			LEFT JOIN groups q ON q.group_id = x.g
-	), w AS (
-		INSERT INTO offsets AS f (group_id, topic_id, partition, committed_offset, leader_epoch, metadata, committed_at, commit_no)
-		SELECT group_ids[a.n], i.t, i.p, i.o, nullif(i.le, -1), nullif(i.m, ''), at, no
-		FROM unnest(entries, topic_ids, commit_offsets_1.partitions, commit_offsets_1.offsets, leader_epochs, commit_offsets_1.metadata) i(n, t, p, o, le, m)
-			JOIN asked a ON a.n = i.n AND a.is_ours AND a.stored = a.gen
-		ON CONFLICT (group_id, topic_id, partition) DO UPDATE SET committed_offset = excluded.committed_offset, leader_epoch = excluded.leader_epoch,
-			metadata = excluded.metadata, committed_at = excluded.committed_at, commit_no = excluded.commit_no
-			-- An idle consumer commits the same again and again: a row a minute says that it lives.
-			WHERE (f.committed_offset, f.leader_epoch, f.metadata) IS DISTINCT FROM (excluded.committed_offset, excluded.leader_epoch, excluded.metadata)
-				OR f.committed_at < excluded.committed_at - interval '1 minute'
-	)
-	SELECT a.n, CASE WHEN a.is_ours THEN 22 ELSE 16 END, coalesce(a.stored, 0) FROM asked a WHERE NOT a.is_ours OR a.stored IS DISTINCT FROM a.gen;
+	FOR look IN 1 .. 2 LOOP
+		SELECT array_agg(CASE WHEN l.slot IS NOT NULL AND q.generation = x.gen THEN q.group_no END ORDER BY x.n), array_agg(q.generation ORDER BY x.n),
+				array_agg(l.slot IS NOT NULL ORDER BY x.n), bool_or(l.slot IS NOT NULL AND q.group_no IS NULL AND x.gen = 0)
+			INTO owners, stored, held, missing
+			FROM unnest(group_ids, commit_offsets_1.slots, slot_epochs, generations) WITH ORDINALITY x(g, s, e, gen, n)
+				LEFT JOIN slots l ON l.slot = x.s AND l.coordinator = me AND l.epoch = x.e
+				LEFT JOIN groups q ON q.group_id = x.g;
+		EXIT WHEN missing IS NOT TRUE;
+		-- The first commit makes a simple group.
+		INSERT INTO groups (group_id, slot)
+			SELECT DISTINCT x.g, x.s FROM unnest(group_ids, commit_offsets_1.slots, generations, held, stored) x(g, s, gen, held, stored)
+			WHERE x.gen = 0 AND x.held AND x.stored IS NULL ORDER BY 1
+			ON CONFLICT DO NOTHING;
+	END LOOP;
+	MERGE INTO offsets f
+		USING (SELECT owners[entries[i]] AS g, topic_ids[entries[i]] AS t, partitions[i] AS p, offsets[i] AS o, nullif(leader_epochs[i], -1) AS le, nullif(metadata[i], '') AS m
+			FROM generate_series(1, cardinality(entries)) i WHERE owners[entries[i]] IS NOT NULL) x
+		ON f.group_no = x.g AND f.topic_id = x.t AND f.partition = x.p
+		-- An idle consumer commits the same again and again: a row a minute says that it lives.
+		WHEN MATCHED AND ((f.committed_offset, f.leader_epoch, f.metadata) IS DISTINCT FROM (x.o, x.le, x.m) OR f.committed_at < at - interval '1 minute') THEN
+			UPDATE SET committed_offset = x.o, leader_epoch = x.le, metadata = x.m, committed_at = at, commit_no = no
+		WHEN NOT MATCHED THEN
+			INSERT (group_no, topic_id, partition, committed_offset, leader_epoch, metadata, committed_at, commit_no) VALUES (x.g, x.t, x.p, x.o, x.le, x.m, at, no);
+	RETURN QUERY SELECT x.n::int, CASE WHEN x.held THEN 22 ELSE 16 END, coalesce(x.stored, 0)
+		FROM unnest(owners, held, stored) WITH ORDINALITY x(owner, held, stored, n) WHERE x.owner IS NULL;
 END
 $$;
 
@@ -232,15 +243,18 @@ $$;
 CREATE FUNCTION broker_internal.fetch_offsets_1(group_id text, topic_ids uuid[], partitions int[])
 RETURNS TABLE (topic_id uuid, topic text, partition int, committed_offset bigint, leader_epoch int, metadata bytea, is_unstable bool)
 STABLE LANGUAGE sql AS $$
-	WITH moving AS MATERIALIZED (
+	WITH g AS MATERIALIZED (
+		SELECT g.group_no FROM broker_internal.groups g WHERE g.group_id = $1
+	), moving AS MATERIALIZED (
 		SELECT EXISTS (SELECT FROM broker_internal.operations o WHERE o.state IN ('waiting', 'running') AND o.kind = 'group.reset' AND o.object = 'group ' || $1) AS yes
 	)
 	SELECT f.topic_id, t.topic, f.partition, f.committed_offset, coalesce(f.leader_epoch, -1), coalesce(f.metadata, ''), m.yes
-	FROM broker_internal.offsets f JOIN broker_internal.topics t ON t.topic_id = f.topic_id AND t.deleted_at IS NULL, moving m
-	WHERE f.group_id = $1 AND $2 IS NULL
+	FROM g JOIN broker_internal.offsets f ON f.group_no = g.group_no JOIN broker_internal.topics t ON t.topic_id = f.topic_id AND t.deleted_at IS NULL, moving m
+	WHERE $2 IS NULL
 	UNION ALL
 	SELECT f.topic_id, NULL, f.partition, f.committed_offset, coalesce(f.leader_epoch, -1), coalesce(f.metadata, ''), m.yes
-	FROM unnest($2, $3) x(t, p) JOIN broker_internal.offsets f ON f.group_id = $1 AND f.topic_id = x.t AND f.partition = x.p, moving m
+	FROM g, unnest($2, $3) x(t, p) JOIN broker_internal.offsets f ON f.topic_id = x.t AND f.partition = x.p, moving m
+	WHERE f.group_no = g.group_no
 $$;
 
 -- Is this slot ours?  Takes the fence; the statement after it may write.
@@ -256,15 +270,20 @@ $$;
 CREATE FUNCTION broker_internal.delete_group_1(broker_id int, broker_epoch bigint, slot int, slot_epoch bigint, group_id text, OUT error_code int)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
+DECLARE
+	g_no bigint;
 BEGIN
 	IF NOT hold_slot(delete_group_1.broker_id, delete_group_1.broker_epoch, delete_group_1.slot, delete_group_1.slot_epoch) THEN
 		error_code := 16;
-	ELSIF EXISTS (SELECT FROM group_members m WHERE m.group_id = delete_group_1.group_id) THEN
+		RETURN;
+	END IF;
+	SELECT g.group_no INTO g_no FROM groups g WHERE g.group_id = delete_group_1.group_id;
+	IF EXISTS (SELECT FROM group_members m WHERE m.group_no = g_no) THEN
 		error_code := 68;
 	ELSE
-		DELETE FROM groups g WHERE g.group_id = delete_group_1.group_id;
+		DELETE FROM groups g WHERE g.group_no = g_no;
 		error_code := CASE WHEN FOUND THEN 0 ELSE 69 END;
-		DELETE FROM offsets f WHERE f.group_id = delete_group_1.group_id;
+		DELETE FROM offsets f WHERE f.group_no = g_no;
 		DELETE FROM configs c WHERE c.scope = 'group' AND c.object = delete_group_1.group_id;
 		IF error_code = 0 THEN
 			PERFORM add_event('group.delete', 'group ' || delete_group_1.group_id, NULL, NULL, delete_group_1.broker_id, delete_group_1.group_id,
@@ -284,14 +303,14 @@ BEGIN
 		error_code := 16;
 		RETURN;
 	END IF;
-	DELETE FROM offsets f USING unnest(topic_ids, delete_offsets_1.partitions) x(t, p)
-		WHERE f.group_id = delete_offsets_1.group_id AND f.topic_id = x.t AND f.partition = x.p;
+	DELETE FROM offsets f USING groups g, unnest(topic_ids, delete_offsets_1.partitions) x(t, p)
+		WHERE g.group_id = delete_offsets_1.group_id AND f.group_no = g.group_no AND f.topic_id = x.t AND f.partition = x.p;
 	error_code := 0;
 END
 $$;
 
 -- offsets.retention.minutes: counted while a group is empty, for a simple group since each commit.  Offsets go
--- with their topic, and an empty group with its last offset.  Returns the groups that are gone.
+-- with their topic, and an empty group with its last offset.  Returns the groups that are gone.  History goes too.
 CREATE FUNCTION broker_internal.expire_offsets_1(broker_id int, broker_epoch bigint, slots int[], retention_ms bigint) RETURNS TABLE (group_id text)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -304,13 +323,14 @@ BEGIN
 	PERFORM check_broker(me, expire_offsets_1.broker_epoch);
 	ours := ARRAY (SELECT l.slot FROM slots l WHERE l.coordinator = me AND l.slot = ANY (expire_offsets_1.slots));
 	DELETE FROM offsets f USING groups g
-		WHERE g.group_id = f.group_id AND g.slot = ANY (ours)
+		WHERE g.group_no = f.group_no AND g.slot = ANY (ours)
 			AND (g.empty_since < limit_at AND (g.protocol_type IS NOT NULL OR f.committed_at < limit_at)
 				OR NOT EXISTS (SELECT FROM topics t WHERE t.topic_id = f.topic_id AND t.deleted_at IS NULL)
 					AND EXISTS (SELECT FROM topics t WHERE t.topic_id = f.topic_id));
+	DELETE FROM rebalances r WHERE r.started_at < clock_timestamp() - coalesce(current_setting('broker.event_retention', true), '30d')::interval;
 	RETURN QUERY DELETE FROM groups g WHERE g.slot = ANY (ours) AND g.empty_since < limit_at
-			AND NOT EXISTS (SELECT FROM offsets f WHERE f.group_id = g.group_id)
-			AND NOT EXISTS (SELECT FROM group_members m WHERE m.group_id = g.group_id)
+			AND NOT EXISTS (SELECT FROM offsets f WHERE f.group_no = g.group_no)
+			AND NOT EXISTS (SELECT FROM group_members m WHERE m.group_no = g.group_no)
 		RETURNING g.group_id;
 END
 $$;

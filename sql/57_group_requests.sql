@@ -15,8 +15,12 @@ BEGIN
 		DETAIL = (SELECT format('It has %s member%s in generation %s: %s%s.', count(*), CASE WHEN count(*) > 1 THEN 's' ELSE '' END, max(g.generation),
 				string_agg(format('%s (%s)', m.client_id, ltrim(m.client_host, '/')), ', ' ORDER BY m.position) FILTER (WHERE m.position <= 5),
 				CASE WHEN count(*) > 5 THEN ', …' ELSE '' END)
-			FROM group_members m JOIN groups g USING (group_id) WHERE m.group_id = id);
+			FROM group_members m JOIN groups g USING (group_no) WHERE g.group_id = id);
 END
+$$;
+
+CREATE FUNCTION broker_internal.group_has_members(id text) RETURNS bool STABLE LANGUAGE sql AS $$
+	SELECT EXISTS (SELECT FROM broker_internal.group_members m JOIN broker_internal.groups g USING (group_no) WHERE g.group_id = id)
 $$;
 
 CREATE FUNCTION broker_internal.add_group_request(kind text, id text, topic_id uuid, args jsonb, caller text) RETURNS bigint LANGUAGE plpgsql AS $$
@@ -68,6 +72,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
 	o     operations;
 	gid   text;
+	g_no  bigint;
 	old   jsonb;
 	new   jsonb;
 BEGIN
@@ -79,20 +84,24 @@ BEGIN
 		RETURN;
 	END IF;
 	gid := o.args ->> 'group_id';
+	SELECT g.group_no INTO g_no FROM groups g WHERE g.group_id = gid;
 	SELECT string_agg(coalesce(w.error, 'the leaders were not asked'), '; ') INTO failure FROM jsonb_array_elements_text(o.args -> 'locate') i
 		LEFT JOIN operations w ON w.operation_id = i::bigint WHERE w.state IS DISTINCT FROM 'done';
+	IF g_no IS NULL THEN
+		failure := 'the group was deleted meanwhile';
+	END IF;
 	IF failure IS NULL AND has_members AND NOT (o.args ->> 'fence')::bool THEN
 		failure := 'the group has members by now; stop them, or pass fence => true';
 	END IF;
 	IF failure IS NULL AND has_members THEN
-		UPDATE groups g SET generation = g.generation + 1, fenced = true, changed_at = clock_timestamp() WHERE g.group_id = gid RETURNING g.generation INTO generation;
+		UPDATE groups g SET generation = g.generation + 1, fenced = true, changed_at = clock_timestamp() WHERE g.group_no = g_no RETURNING g.generation INTO generation;
 	END IF;
 	IF failure IS NULL THEN
 		SELECT jsonb_object_agg(t.topic || '-' || f.partition, f.committed_offset), jsonb_object_agg(t.topic || '-' || w.partition, w.off) INTO old, new
-			FROM reset_targets(o.operation_id) w JOIN topics t USING (topic_id) LEFT JOIN offsets f ON f.group_id = gid AND f.topic_id = w.topic_id AND f.partition = w.partition;
-		INSERT INTO offsets AS f (group_id, topic_id, partition, committed_offset, committed_at, commit_no)
-			SELECT gid, w.topic_id, w.partition, w.off, clock_timestamp(), nextval('broker_internal.commit_numbers') FROM reset_targets(o.operation_id) w ORDER BY 2, 3
-			ON CONFLICT (group_id, topic_id, partition) DO UPDATE SET committed_offset = excluded.committed_offset, leader_epoch = NULL, metadata = NULL,
+			FROM reset_targets(o.operation_id) w JOIN topics t USING (topic_id) LEFT JOIN offsets f ON f.group_no = g_no AND f.topic_id = w.topic_id AND f.partition = w.partition;
+		INSERT INTO offsets AS f (group_no, topic_id, partition, committed_offset, committed_at, commit_no)
+			SELECT g_no, w.topic_id, w.partition, w.off, clock_timestamp(), nextval('broker_internal.commit_numbers') FROM reset_targets(o.operation_id) w ORDER BY 2, 3
+			ON CONFLICT (group_no, topic_id, partition) DO UPDATE SET committed_offset = excluded.committed_offset, leader_epoch = NULL, metadata = NULL,
 				committed_at = excluded.committed_at, commit_no = excluded.commit_no;
 		PERFORM add_event('group.reset', 'group ' || gid, NULL, NULL, apply_reset_1.broker_id, gid, old::text, new::text, jsonb_build_object('old', old, 'new', new),
 			o.requested_by, 'sql', NULL, o.args ->> 'reason');
@@ -145,7 +154,7 @@ BEGIN
 	FOR bad IN SELECT o.key FROM jsonb_each(coalesce(offsets, '{}')) o WHERE NOT EXISTS (SELECT FROM topics t WHERE t.topic = o.key AND t.deleted_at IS NULL) LOOP
 		PERFORM no_topic(bad.key);
 	END LOOP;
-	IF EXISTS (SELECT FROM group_members m WHERE m.group_id = gid) AND NOT fence AND NOT coalesce(dry_run, false) THEN
+	IF group_has_members(gid) AND NOT fence AND NOT coalesce(dry_run, false) THEN
 		PERFORM not_empty(gid, format('Stop them, or pass fence => true: they rejoin in generation %s and go on from the new offsets.', g.generation + 1));
 	END IF;
 
@@ -156,7 +165,7 @@ BEGIN
 				ELSE least(greatest(coalesce((offsets -> t.topic ->> q.partition::text)::bigint, to_offset, f.committed_offset + shift_by), coalesce(r.log_start_offset, 0)),
 					coalesce(r.high_watermark, 9223372036854775807)) END AS new_offset
 		FROM topics t JOIN partitions q USING (topic_id)
-			LEFT JOIN offsets f ON f.group_id = gid AND f.topic_id = t.topic_id AND f.partition = q.partition
+			LEFT JOIN offsets f ON f.group_no = g.group_no AND f.topic_id = t.topic_id AND f.partition = q.partition
 			LEFT JOIN partition_reports r ON r.topic_id = t.topic_id AND r.partition = q.partition AND r.broker_id = q.leader
 			LEFT JOIN LATERAL (SELECT clock_timestamp() - b.reported_at AS age FROM broker_reports b WHERE b.broker_id = q.leader) a ON true
 		WHERE t.deleted_at IS NULL AND CASE WHEN offsets IS NOT NULL THEN offsets -> t.topic ? q.partition::text WHEN topic_name IS NOT NULL THEN t.topic = topic_name
@@ -178,7 +187,7 @@ BEGIN
 		END LOOP;
 		PERFORM add_group_request('group.reset', gid, NULL, jsonb_build_object('fence', fence, 'locate', find, 'offsets', CASE WHEN at IS NULL THEN
 			(SELECT jsonb_agg(jsonb_build_object('topic_id', x -> 'topic_id', 'partition', x -> 'partition', 'offset', x -> 'new_offset')) FROM jsonb_array_elements(rows) x) ELSE '[]' END), caller);
-		IF EXISTS (SELECT FROM group_members m WHERE m.group_id = gid) THEN
+		IF group_has_members(gid) THEN
 			RAISE NOTICE 'group "%" moves to generation % when this transaction commits', gid, g.generation + 1;
 		END IF;
 	END IF;
@@ -191,25 +200,27 @@ $$;
 CREATE FUNCTION broker_internal.do_delete_offsets(caller text, gid text, topic_name text, parts int[]) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
 	t     topics;
+	g_no  bigint;
 	n     bigint;
 BEGIN
-	IF NOT EXISTS (SELECT FROM groups g WHERE g.group_id = gid) THEN
+	SELECT g.group_no INTO g_no FROM groups g WHERE g.group_id = gid;
+	IF NOT FOUND THEN
 		PERFORM no_group(gid);
 	END IF;
 	SELECT * INTO t FROM topics x WHERE x.topic = topic_name AND x.deleted_at IS NULL;
 	IF NOT FOUND THEN
 		PERFORM no_topic(topic_name);
 	END IF;
-	IF EXISTS (SELECT FROM group_members m WHERE m.group_id = gid AND m.partitions ? topic_name) THEN
+	IF EXISTS (SELECT FROM group_members m WHERE m.group_no = g_no AND m.partitions ? topic_name) THEN
 		RAISE EXCEPTION 'group "%" reads topic "%"', gid, topic_name USING ERRCODE = 'PB086',
 			DETAIL = 'Offsets of a topic that members read would be committed again.', HINT = 'Stop the members that subscribe to it first. See broker.group_members.';
 	END IF;
-	SELECT count(*) INTO n FROM offsets f WHERE f.group_id = gid AND f.topic_id = t.topic_id AND (parts IS NULL OR f.partition = ANY (parts));
+	SELECT count(*) INTO n FROM offsets f WHERE f.group_no = g_no AND f.topic_id = t.topic_id AND (parts IS NULL OR f.partition = ANY (parts));
 	IF n > 0 THEN
 		PERFORM add_event('group.delete_offsets', 'group ' || gid, topic_name, NULL, NULL, gid, n || ' offsets', NULL, NULL, caller, 'sql', inet_client_addr(),
 			nullif(current_setting('broker.reason', true), ''));
 		PERFORM add_group_request('group.delete_offsets', gid, t.topic_id, jsonb_build_object('partitions',
-			(SELECT jsonb_agg(f.partition) FROM offsets f WHERE f.group_id = gid AND f.topic_id = t.topic_id AND (parts IS NULL OR f.partition = ANY (parts)))), caller);
+			(SELECT jsonb_agg(f.partition) FROM offsets f WHERE f.group_no = g_no AND f.topic_id = t.topic_id AND (parts IS NULL OR f.partition = ANY (parts)))), caller);
 	END IF;
 	RETURN n;
 END
@@ -224,7 +235,7 @@ BEGIN
 		RAISE NOTICE 'group "%" does not exist, skipping', gid;
 		RETURN false;
 	END IF;
-	IF EXISTS (SELECT FROM group_members m WHERE m.group_id = gid) AND NOT coalesce(force, false) THEN
+	IF group_has_members(gid) AND NOT coalesce(force, false) THEN
 		PERFORM not_empty(gid, 'Stop them, or pass force => true: they are removed, and those that still run join a new group of that name.');
 	END IF;
 	PERFORM add_event('group.delete', 'group ' || gid, NULL, NULL, NULL, gid, NULL, 'requested', jsonb_build_object('force', coalesce(force, false)), caller, 'sql',
@@ -240,7 +251,7 @@ BEGIN
 		RAISE EXCEPTION 'give one of member_id and instance_id' USING ERRCODE = '22023', HINT = 'They are in broker.group_members.';
 	ELSIF NOT EXISTS (SELECT FROM groups g WHERE g.group_id = gid) THEN
 		PERFORM no_group(gid);
-	ELSIF NOT EXISTS (SELECT FROM group_members m WHERE m.group_id = gid AND (m.member_id = member OR m.instance_id = instance)) THEN
+	ELSIF NOT EXISTS (SELECT FROM group_members m JOIN groups g USING (group_no) WHERE g.group_id = gid AND (m.member_id = member OR m.instance_id = instance)) THEN
 		RAISE EXCEPTION 'group "%" has no member "%"', gid, coalesce(member, instance) USING ERRCODE = 'PB025', HINT = 'The members are in broker.group_members.';
 	END IF;
 	PERFORM add_event('group.kick', 'group ' || gid, NULL, NULL, NULL, gid, coalesce(member, instance), NULL, NULL, caller, 'sql', inet_client_addr(),

@@ -3,22 +3,22 @@
 -- Every partition that a group has committed or assigned.  Lag: the end is the leader's reported high watermark, or the
 -- committed offset where that is higher and newer than the report.
 CREATE VIEW broker_internal.offset_states AS
-	SELECT k.group_id, k.topic_id, coalesce(t.topic, k.topic) AS topic, k.partition, f.committed_offset, f.leader_epoch, r.log_start_offset,
+	SELECT k.group_no, g.group_id, k.topic_id, coalesce(t.topic, k.topic) AS topic, k.partition, f.committed_offset, f.leader_epoch, r.log_start_offset,
 		CASE WHEN f.committed_offset > r.high_watermark AND f.committed_at > b.reported_at THEN f.committed_offset ELSE r.high_watermark END AS end_offset,
 		f.metadata, f.committed_at, m.member_id, m.client_id, m.client_host, b.reported_at, t.topic_id IS NULL AS no_topic,
 		g.empty_since, g.protocol_type, g.state
-	FROM (SELECT group_id, topic_id, partition, NULL::text AS topic FROM broker_internal.offsets
-			UNION SELECT m.group_id, t.topic_id, p.value::text::int, CASE WHEN t.topic_id IS NULL THEN a.key END
+	FROM (SELECT group_no, topic_id, partition, NULL::text AS topic FROM broker_internal.offsets
+			UNION SELECT m.group_no, t.topic_id, p.value::text::int, CASE WHEN t.topic_id IS NULL THEN a.key END
 			FROM broker_internal.group_members m, jsonb_each(m.partitions) a CROSS JOIN LATERAL jsonb_array_elements(a.value) p
 				LEFT JOIN broker_internal.topics t ON t.topic = a.key AND t.deleted_at IS NULL WHERE m.partitions IS NOT NULL) k
-		JOIN broker_internal.groups g ON g.group_id = k.group_id
-		LEFT JOIN broker_internal.offsets f ON f.group_id = k.group_id AND f.topic_id = k.topic_id AND f.partition = k.partition
+		JOIN broker_internal.groups g ON g.group_no = k.group_no
+		LEFT JOIN broker_internal.offsets f ON f.group_no = k.group_no AND f.topic_id = k.topic_id AND f.partition = k.partition
 		LEFT JOIN broker_internal.topics t ON t.topic_id = k.topic_id AND t.deleted_at IS NULL
 		LEFT JOIN broker_internal.partitions q ON q.topic_id = k.topic_id AND q.partition = k.partition AND t.topic_id IS NOT NULL
 		LEFT JOIN broker_internal.partition_reports r ON r.topic_id = k.topic_id AND r.partition = k.partition AND r.broker_id = q.leader
 		LEFT JOIN broker_internal.broker_reports b ON b.broker_id = q.leader
 		LEFT JOIN LATERAL (SELECT x.member_id, x.client_id, x.client_host FROM broker_internal.group_members x
-			WHERE x.group_id = k.group_id AND x.partitions -> t.topic @> to_jsonb(k.partition) LIMIT 1) m ON true;
+			WHERE x.group_no = k.group_no AND x.partitions -> t.topic @> to_jsonb(k.partition) LIMIT 1) m ON true;
 
 CREATE VIEW broker.group_offsets WITH (security_barrier) AS
 	SELECT s.group_id, s.topic, s.partition, s.committed_offset, s.leader_epoch, s.log_start_offset, s.end_offset,
@@ -40,25 +40,25 @@ CREATE VIEW broker.groups WITH (security_barrier) AS
 		r.started_at + r.duration AS last_rebalance_at, r.reason AS last_rebalance_reason, coalesce(h.n, 0)::int AS rebalances_last_hour,
 		o.reported_at, clock_timestamp() - o.reported_at AS report_age
 	FROM broker_internal.groups g LEFT JOIN broker_internal.slots l ON l.slot = g.slot
-		LEFT JOIN (SELECT group_id, count(*) AS members FROM broker_internal.group_members GROUP BY 1) m ON m.group_id = g.group_id
-		LEFT JOIN (SELECT s.group_id, count(DISTINCT s.topic) AS topics, sum(x.lag)::bigint AS lag, max(x.lag) AS max_lag, count(*) FILTER (WHERE x.lag IS NULL) AS lag_unknown,
+		LEFT JOIN (SELECT group_no, count(*) AS members FROM broker_internal.group_members GROUP BY 1) m ON m.group_no = g.group_no
+		LEFT JOIN (SELECT s.group_no, count(DISTINCT s.topic) AS topics, sum(x.lag)::bigint AS lag, max(x.lag) AS max_lag, count(*) FILTER (WHERE x.lag IS NULL) AS lag_unknown,
 				max(s.committed_at) AS last_commit_at, min(s.reported_at) AS reported_at
 			FROM broker_internal.offset_states s
 				CROSS JOIN LATERAL (SELECT s.end_offset - greatest(s.committed_offset, CASE WHEN s.committed_offset IS NOT NULL THEN s.log_start_offset END) AS lag) x
-			GROUP BY 1) o ON o.group_id = g.group_id
-		LEFT JOIN LATERAL (SELECT started_at, duration, reason FROM broker_internal.rebalances x WHERE x.group_id = g.group_id ORDER BY x.started_at DESC LIMIT 1) r ON true
-		LEFT JOIN (SELECT group_id, count(*) AS n FROM broker_internal.rebalances WHERE started_at > now() - interval '1 hour' GROUP BY 1) h ON h.group_id = g.group_id
+			GROUP BY 1) o ON o.group_no = g.group_no
+		LEFT JOIN LATERAL (SELECT started_at, duration, reason FROM broker_internal.rebalances x WHERE x.group_no = g.group_no ORDER BY x.started_at DESC LIMIT 1) r ON true
+		LEFT JOIN (SELECT group_no, count(*) AS n FROM broker_internal.rebalances WHERE started_at > now() - interval '1 hour' GROUP BY 1) h ON h.group_no = g.group_no
 	WHERE (SELECT broker_internal.can_view());
 
 CREATE VIEW broker.group_members WITH (security_barrier) AS
-	SELECT m.group_id, m.member_id, m.instance_id, m.client_id, ltrim(m.client_host, '/')::inet AS client_host, NULL::text AS role, g.generation, m.partitions AS assignment,
+	SELECT g.group_id, m.member_id, m.instance_id, m.client_id, ltrim(m.client_host, '/')::inet AS client_host, NULL::text AS role, g.generation, m.partitions AS assignment,
 		coalesce((SELECT sum(jsonb_array_length(a.value)) FROM jsonb_each(m.partitions) a), 0)::int AS partitions, o.lag, m.joined_at,
 		m.session_timeout_ms * interval '1 ms' AS session_timeout, m.rebalance_timeout_ms * interval '1 ms' AS rebalance_timeout,
 		o.reported_at, clock_timestamp() - o.reported_at AS report_age
-	FROM broker_internal.group_members m JOIN broker_internal.groups g USING (group_id)
-		LEFT JOIN (SELECT s.group_id, s.member_id, min(s.reported_at) AS reported_at,
+	FROM broker_internal.group_members m JOIN broker_internal.groups g USING (group_no)
+		LEFT JOIN (SELECT s.group_no, s.member_id, min(s.reported_at) AS reported_at,
 				sum(s.end_offset - greatest(s.committed_offset, CASE WHEN s.committed_offset IS NOT NULL THEN s.log_start_offset END))::bigint AS lag
-			FROM broker_internal.offset_states s GROUP BY 1, 2) o ON o.group_id = m.group_id AND o.member_id = m.member_id
+			FROM broker_internal.offset_states s GROUP BY 1, 2) o ON o.group_no = m.group_no AND o.member_id = m.member_id
 	WHERE (SELECT broker_internal.can_view());
 
 CREATE VIEW broker.rebalances WITH (security_barrier) AS

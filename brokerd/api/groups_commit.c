@@ -81,6 +81,11 @@ put_metadata(MetaText *t, WStr s)
 {
 	static const char digits[] = "0123456789abcdef";
 
+	if (s.len <= 0)
+	{
+		meta_text_put(t, "\"\"", 2);
+		return;
+	}
 	/* A backslash in a quoted element of an array literal is written twice. */
 	meta_text_puts(t, "\"\\\\x");
 	for (int32_t i = 0; i < s.len; i++)
@@ -94,7 +99,7 @@ put_metadata(MetaText *t, WStr s)
 
 typedef struct BatchText
 {
-	MetaText groups, slots, epochs, generations;
+	MetaText groups, slots, epochs, generations; /* of an entry, and topics */
 	MetaText entries, topics, partitions, offsets, leader_epochs, metadata;
 } BatchText;
 
@@ -108,11 +113,13 @@ put_entry(BatchText *t, const CommitOut *row)
 	put_item(&t->groups, ",");
 	meta_text_element(&t->groups, id);
 	put_item(&t->slots, ",");
-	meta_text_printf(&t->slots, "%d", row->slot);
+	meta_text_int(&t->slots, row->slot);
 	put_item(&t->epochs, ",");
-	meta_text_printf(&t->epochs, "%lld", (long long) row->slot_epoch);
+	meta_text_int(&t->epochs, row->slot_epoch);
 	put_item(&t->generations, ",");
-	meta_text_printf(&t->generations, "%d", row->generation);
+	meta_text_int(&t->generations, row->generation);
+	put_item(&t->topics, ",");
+	meta_text_uuid(&t->topics, &row->row->topic_id);
 	free(id);
 }
 
@@ -120,23 +127,23 @@ static void
 put_row(BatchText *t, const CommitOut *out, int32_t entry)
 {
 	put_item(&t->entries, ",");
-	meta_text_printf(&t->entries, "%d", entry);
-	put_item(&t->topics, ",");
-	meta_text_uuid(&t->topics, &out->row->topic_id);
+	meta_text_int(&t->entries, entry);
 	put_item(&t->partitions, ",");
-	meta_text_printf(&t->partitions, "%d", out->row->partition);
+	meta_text_int(&t->partitions, out->row->partition);
 	put_item(&t->offsets, ",");
-	meta_text_printf(&t->offsets, "%lld", (long long) out->row->offset);
+	meta_text_int(&t->offsets, out->row->offset);
 	put_item(&t->leader_epochs, ",");
-	meta_text_printf(&t->leader_epochs, "%d", out->row->leader_epoch);
+	meta_text_int(&t->leader_epochs, out->row->leader_epoch);
 	put_item(&t->metadata, ",");
 	put_metadata(&t->metadata, out->row->metadata);
 }
 
+/* An entry is a (group, generation, topic). */
 static bool
 same_entry(const CommitOut *a, const CommitOut *b)
 {
 	return a->generation == b->generation && a->slot_epoch == b->slot_epoch &&
+		   memcmp(a->row->topic_id.b, b->row->topic_id.b, sizeof(a->row->topic_id.b)) == 0 &&
 		   wstr_eq(a->group_id, b->group_id);
 }
 

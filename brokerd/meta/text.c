@@ -66,6 +66,22 @@ meta_text_printf(MetaText *t, const char *fmt, ...)
 	t->len += (size_t) len;
 }
 
+void
+meta_text_int(MetaText *t, int64_t v)
+{
+	char digits[20];
+	char *end = digits + sizeof(digits);
+	char *p = end;
+	uint64_t left = v < 0 ? 0 - (uint64_t) v : (uint64_t) v;
+
+	do
+		*--p = (char) ('0' + left % 10);
+	while ((left /= 10) > 0);
+	if (v < 0)
+		*--p = '-';
+	meta_text_put(t, p, (size_t) (end - p));
+}
+
 /* Length of the well-formed UTF-8 character at `p`, 0 when there is none. */
 static int
 utf8_length(const unsigned char *p, int32_t left)

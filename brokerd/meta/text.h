@@ -30,6 +30,7 @@ typedef struct MetaText
 void meta_text_put(MetaText *t, const char *s, size_t len);
 void meta_text_puts(MetaText *t, const char *s);
 void meta_text_printf(MetaText *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void meta_text_int(MetaText *t, int64_t v); /* as printf's %lld, ten times as fast */
 /* A JSON string with its quotes; len < 0 (Kafka's null) gives null.  Bytes that are no UTF-8, and NUL, which
  * jsonb cannot hold, become U+FFFD. */
 void meta_text_json(MetaText *t, const char *s, int32_t len);

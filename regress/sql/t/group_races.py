@@ -35,7 +35,7 @@ with Tap() as t:
     sql("SELECT fx.topic('t', '{1}')")
 
     def stored(partition=0):
-        return sql(f"SELECT committed_offset FROM broker_internal.offsets WHERE group_id = 'g' AND partition = {partition}")
+        return sql(f"SELECT committed_offset FROM broker_internal.offsets JOIN broker_internal.groups USING (group_no) WHERE group_id = 'g' AND partition = {partition}")
 
     def coordinator():
         return sql(f"SELECT coordinator FROM broker_internal.slots WHERE slot = {SLOT}")
@@ -154,9 +154,13 @@ with Tap() as t:
 
     with t.case("A20: one key twice in a batch fails the batch and writes nothing of it (the queue sends a key once)"):
         two = (f"SELECT count(*) FROM broker_internal.commit_offsets_1({b2.id}, {b2.epoch}, '{{g}}', ARRAY[{SLOT}], '{{{b2.slot_epoch}}}', '{{5}}', "
-               "'{1,1}', ARRAY[fx.topic_id('t'), fx.topic_id('t')], '{1,1}', '{7,8}', '{-1,-1}', ARRAY[''::bytea, ''])")
-        assert b2.control.state(two) == "21000"
+               "'{1,1}', ARRAY[fx.topic_id('t')], '{1,1}', '{7,8}', '{-1,-1}', ARRAY[''::bytea, ''])")
+        assert b2.control.state(two) == "23505"
         assert sql("SELECT count(*) FROM broker_internal.offsets") == "0"
+        assert b2.control(commit(b2, 6, generation=5, partition=1)) == "ok"
+        assert b2.control.state(two) == "21000"
+        assert stored(1) == "6"
+        sql("DELETE FROM broker_internal.offsets")
 
     with t.case("A20: an open transaction of a person on a topic or an operation holds no commit up"):
         person = Session()

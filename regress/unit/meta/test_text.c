@@ -10,6 +10,7 @@
 static void
 test_write(void)
 {
+	static const int64_t numbers[] = {0, -1, 10, INT64_MAX, INT64_MIN};
 	MetaText t = {0};
 	WUuid id, same;
 
@@ -31,6 +32,13 @@ test_write(void)
 	for (int i = 0; i < 1000; i++)
 		meta_text_printf(&t, "%d,", i);
 	is_int(t.len, 3890, "it grows");
+	meta_text_reset(&t);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+	{
+		meta_text_int(&t, numbers[i]);
+		meta_text_puts(&t, " ");
+	}
+	is_str(meta_text_cstr(&t), "0 -1 10 9223372036854775807 -9223372036854775808 ", "numbers of all sizes");
 	meta_text_free(&t);
 	ok(meta_uuid_parse("0d6f9a2e-5c1b-4e0e-9d53-7a1f6f0c2b11", &id), "a uuid is read");
 	meta_text_uuid(&t, &id);
