@@ -103,8 +103,9 @@ struct Node
 	char *host;
 	int port;
 	char rack[64];
-	bool gone; /* not in the last metadata */
-	int tries; /* which of the name's addresses is next */
+	bool gone;         /* not in the last metadata */
+	bool wanted, full; /* scratch of one fetch_step */
+	int tries;         /* which of the name's addresses is next */
 	int16_t min[CLIENT_APIS], max[CLIENT_APIS];
 	Conn conns[USE_COUNT];
 };

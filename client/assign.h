@@ -1,0 +1,80 @@
+/*
+ * assign.h: who of a group reads which partition: Kafka's four assignors as functions of a description of the group,
+ * with the same results as those of Kafka's Java client (so that any member of a mixed group may lead it).
+ *
+ * Partitions have numbers: those of topics[t] are first to first + n - 1.  The result is owner[partition], an index of
+ * members, or -1 for nobody (cooperative: its former owner must let go first; the next round gives it).
+ *
+ * Some choices of the Java code follow the order in which its hash maps are walked.  assign_order gives that order.
+ */
+#ifndef CLIENT_ASSIGN_H
+#define CLIENT_ASSIGN_H
+
+#include "wire/types.h"
+
+typedef struct AssignTopic
+{
+	WStr name;
+	int32_t n; /* 0: nobody knows the topic */
+	int32_t first;
+} AssignTopic;
+
+typedef struct AssignMember
+{
+	WStr id;
+	WStr instance; /* len -1: not static */
+	int32_t *topics;
+	int32_t n_topics;
+	int32_t *owned; /* partitions that it says it had */
+	int32_t n_owned;
+	bool has_generation;
+	int32_t generation;     /* in which it had them; -1 = it does not say */
+	int32_t sub_generation; /* of the subscription itself, -1 */
+} AssignMember;
+
+typedef struct AssignGroup
+{
+	AssignTopic *topics; /* by name */
+	int32_t n_topics;
+	AssignMember *members;
+	int32_t n_members;
+	int32_t n_parts;
+	int32_t *owner;
+} AssignGroup;
+
+/* "range", "roundrobin", "sticky" or "cooperative-sticky"; -1: none of these, or no memory. */
+int assign_by_name(const char *name, AssignGroup *g);
+bool assign_is_cooperative(const char *name); /* can it move single partitions? */
+bool assign_known(const char *name, size_t len);
+
+/* ---- between the files of the assignors ---- */
+
+/* Indexes of members in the order of a Java HashMap of their ids that were put in in the order of g->members. */
+void assign_order(const AssignGroup *g, int32_t *order);
+uint32_t assign_hash(WStr s);                             /* Java's String.hashCode, spread as HashMap does */
+uint32_t assign_part_hash(WStr topic, int32_t partition); /* of TopicPartition */
+int32_t assign_capacity(int32_t n);                       /* of a HashMap into which n were put */
+int assign_compare(WStr a, WStr b);
+bool assign_subscribed(const AssignMember *m, int32_t topic);
+int32_t assign_topic_of(const AssignGroup *g, int32_t part);
+
+int assign_range(AssignGroup *g);
+int assign_roundrobin(AssignGroup *g);
+int assign_sticky(AssignGroup *g);
+int assign_cooperative(AssignGroup *g);
+
+/* What the sticky ones start from. */
+typedef struct Claims
+{
+	int32_t *order;
+	int32_t *had;     /* the member that keeps its claim to a partition, or -1 */
+	bool *many;       /* claimed by several of one generation */
+	int32_t *revoked; /* constrained: who had it and lost it, or -1 */
+	int32_t max_generation;
+	bool equal;   /* all subscribe to the same */
+	bool *moving; /* out: goes from one member to another */
+} Claims;
+
+int assign_general(AssignGroup *g, const Claims *claims);
+
+#endif

@@ -1,0 +1,282 @@
+/*
+ * assign_sticky.c: sticky and cooperative-sticky.  Everybody keeps what it had as far as the balance allows; when all
+ * subscribe to the same topics that is a matter of quotas (here), otherwise of moves (assign_general.c).
+ */
+#include "client/assign.h"
+
+#include <stdlib.h>
+
+/* ---- claims: who had what ---- */
+
+static bool
+claims_init(Claims *c, const AssignGroup *g)
+{
+	size_t n = (size_t) g->n_parts + 1;
+
+	*c = (Claims){.max_generation = -1};
+	c->order = malloc(sizeof(int32_t) * (size_t) g->n_members);
+	c->had = malloc(sizeof(int32_t) * n);
+	c->revoked = malloc(sizeof(int32_t) * n);
+	c->many = calloc(n, sizeof(bool));
+	c->moving = calloc(n, sizeof(bool));
+	if (c->order == NULL || c->had == NULL || c->revoked == NULL || c->many == NULL || c->moving == NULL)
+		return false;
+	for (int32_t i = 0; i < g->n_parts; i++)
+		c->had[i] = c->revoked[i] = -1;
+	assign_order(g, c->order);
+	return true;
+}
+
+static void
+claims_free(Claims *c)
+{
+	free(c->order);
+	free(c->had);
+	free(c->revoked);
+	free(c->many);
+	free(c->moving);
+}
+
+static bool
+same_topics(const AssignMember *a, const AssignMember *b)
+{
+	for (int32_t i = 0; i < a->n_topics; i++)
+		if (!assign_subscribed(b, a->topics[i]))
+			return false;
+	return a->n_topics == b->n_topics;
+}
+
+/*
+ * A partition that two members claim belongs to the one of the newer generation, and to nobody when they are of the
+ * same one: then neither can know.
+ */
+static int
+make_claims(Claims *c, const AssignGroup *g)
+{
+	int32_t *claimed = malloc(sizeof(int32_t) * ((size_t) g->n_parts + 1));
+	const AssignMember *first = NULL;
+
+	if (claimed == NULL)
+		return -1;
+	for (int32_t i = 0; i < g->n_parts; i++)
+		claimed[i] = -1;
+	c->equal = true;
+	for (int32_t i = 0; i < g->n_members; i++)
+	{
+		int32_t me = c->order[i];
+		const AssignMember *m = &g->members[me];
+
+		if (first == NULL || first->n_topics == 0)
+			first = m;
+		else if (!same_topics(m, first))
+			c->equal = false;
+		if (m->generation > c->max_generation)
+			c->max_generation = m->generation;
+		for (int32_t k = 0; k < m->n_owned; k++)
+		{
+			int32_t part = m->owned[k], other = claimed[part];
+			int32_t theirs = other < 0 ? INT32_MIN : g->members[other].sub_generation;
+
+			if (m->generation < theirs)
+				continue;
+			claimed[part] = me;
+			c->many[part] = c->many[part] || m->generation == theirs;
+			c->had[part] = m->generation == theirs ? -1 : me;
+		}
+	}
+	free(claimed);
+	return 0;
+}
+
+/* ---- all subscribe to the same ---- */
+
+typedef struct Quotas
+{
+	int32_t low, high;
+	int32_t expected, over; /* members with more than `low`: as many as it takes, so far */
+	int32_t *under;         /* members below low, by id */
+	int32_t n_under;
+	int32_t *at_low; /* members at low that may get one more, in turn */
+	int32_t n_at_low, first_at_low;
+	int32_t *count;
+} Quotas;
+
+/* The claims of a member by partition, then by topic. */
+static int32_t
+claims_of(const AssignGroup *g, const Claims *c, int32_t me, int32_t *list)
+{
+	int32_t n = 0;
+
+	for (int32_t part = 0; part < g->n_parts; part++)
+	{
+		int32_t at = n, t = assign_topic_of(g, part), number = part - g->topics[t].first;
+
+		if (c->had[part] != me || c->many[part])
+			continue;
+		for (; at > 0; at--)
+		{
+			int32_t before = list[at - 1];
+
+			if (before - g->topics[assign_topic_of(g, before)].first <= number)
+				break;
+			list[at] = before;
+		}
+		list[at] = part;
+		n++;
+	}
+	return n;
+}
+
+static void
+keep(AssignGroup *g, Claims *c, Quotas *q, int32_t me, int32_t *list)
+{
+	int32_t n = claims_of(g, c, me, list), kept = q->low;
+
+	if (n < q->low)
+	{
+		kept = n;
+		q->under[q->n_under++] = me;
+	}
+	else if (n >= q->high && q->over < q->expected)
+	{
+		kept = q->high;
+		if (++q->over == q->expected)
+			q->n_at_low = 0;
+	}
+	else if (q->over < q->expected)
+		q->at_low[q->n_at_low++] = me;
+	for (int32_t i = 0; i < n; i++)
+		if (i < kept)
+			g->owner[list[i]] = me;
+		else
+			c->revoked[list[i]] = me;
+	q->count[me] = kept;
+}
+
+static void
+sort_by_id(const AssignGroup *g, int32_t *list, int32_t n)
+{
+	for (int32_t i = 1; i < n; i++)
+	{
+		int32_t me = list[i], at = i;
+
+		for (; at > 0 && assign_compare(g->members[list[at - 1]].id, g->members[me].id) > 0; at--)
+			list[at] = list[at - 1];
+		list[at] = me;
+	}
+}
+
+static void
+give_rest(AssignGroup *g, Claims *c, Quotas *q)
+{
+	int32_t at = 0;
+
+	for (int32_t part = 0; part < g->n_parts; part++)
+	{
+		int32_t me;
+
+		if (g->owner[part] >= 0)
+			continue;
+		if (at >= q->n_under)
+			at = 0;
+		if (q->n_under > 0)
+			me = q->under[at];
+		else if (q->first_at_low < q->n_at_low)
+			me = q->at_low[q->first_at_low++];
+		else
+			return;
+		g->owner[part] = me;
+		c->moving[part] = c->many[part] || (c->revoked[part] >= 0 && c->revoked[part] != me);
+		if (++q->count[me] == q->low)
+		{
+			memmove(q->under + at, q->under + at + 1, sizeof(int32_t) * (size_t) (q->n_under - at - 1));
+			q->n_under--;
+			q->at_low[q->n_at_low++] = me;
+		}
+		else
+			at++;
+	}
+}
+
+static int
+assign_by_quota(AssignGroup *g, Claims *c)
+{
+	size_t n = (size_t) g->n_members;
+	int32_t total = g->n_parts;
+	Quotas q = {.low = total / g->n_members, .expected = total % g->n_members};
+	int32_t *list = malloc(sizeof(int32_t) * ((size_t) total + 1));
+	int rc = -1;
+
+	q.high = q.low + (q.expected > 0);
+	q.under = malloc(sizeof(int32_t) * n);
+	q.at_low = malloc(sizeof(int32_t) * n * 2);
+	q.count = calloc(n, sizeof(int32_t));
+	if (list != NULL && q.under != NULL && q.at_low != NULL && q.count != NULL)
+	{
+		for (int32_t i = 0; i < g->n_members; i++)
+			keep(g, c, &q, c->order[i], list);
+		sort_by_id(g, q.under, q.n_under);
+		sort_by_id(g, q.at_low, q.n_at_low);
+		give_rest(g, c, &q);
+		rc = 0;
+	}
+	free(list);
+	free(q.under);
+	free(q.at_low);
+	free(q.count);
+	return rc;
+}
+
+/* ---- the two assignors ---- */
+
+static bool
+says_it_had(const AssignMember *m, int32_t part)
+{
+	for (int32_t i = 0; i < m->n_owned; i++)
+		if (m->owned[i] == part)
+			return true;
+	return false;
+}
+
+/* Moves between members that had it and others: what was added to one and taken from another. */
+static void
+find_moving(const AssignGroup *g, Claims *c)
+{
+	for (int32_t me = 0; me < g->n_members; me++)
+		for (int32_t k = 0; k < g->members[me].n_owned; k++)
+		{
+			int32_t part = g->members[me].owned[k], owner = g->owner[part];
+
+			if (owner >= 0 && owner != me && !says_it_had(&g->members[owner], part))
+				c->moving[part] = true;
+		}
+}
+
+static int
+assign_both(AssignGroup *g, bool cooperative)
+{
+	Claims c;
+	int rc = claims_init(&c, g) && make_claims(&c, g) == 0 ? 0 : -1;
+
+	if (rc == 0)
+		rc = c.equal ? assign_by_quota(g, &c) : assign_general(g, &c);
+	if (rc == 0 && cooperative && !c.equal)
+		find_moving(g, &c);
+	for (int32_t part = 0; rc == 0 && cooperative && part < g->n_parts; part++)
+		if (c.moving[part])
+			g->owner[part] = -1;
+	claims_free(&c);
+	return rc;
+}
+
+int
+assign_sticky(AssignGroup *g)
+{
+	return assign_both(g, false);
+}
+
+int
+assign_cooperative(AssignGroup *g)
+{
+	return assign_both(g, true);
+}

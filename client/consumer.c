@@ -1,0 +1,512 @@
+#include "client/consumer.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+/* ---- lists of places ---- */
+
+bool
+places_add(PlaceList *list, const char *topic, int32_t partition, int64_t offset)
+{
+	if (list->n == list->cap)
+	{
+		size_t cap = list->cap == 0 ? 8 : list->cap * 2;
+		pgb_place *more = realloc(list->at, sizeof(*more) * cap);
+
+		if (more == NULL)
+			return false;
+		list->at = more;
+		list->cap = cap;
+	}
+	list->at[list->n++] = (pgb_place){topic, partition, offset, 0};
+	return true;
+}
+
+void
+places_clear(PlaceList *list)
+{
+	free(list->at);
+	*list = (PlaceList){0};
+}
+
+bool
+places_have(const PlaceList *list, const char *topic, int32_t partition)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (list->at[i].partition == partition && strcmp(list->at[i].topic, topic) == 0)
+			return true;
+	return false;
+}
+
+/* ---- partitions ---- */
+
+FromPart *
+consumer_find(const pgb_consumer *c, const Topic *t, int32_t index)
+{
+	FromKey key = {(Topic *) (uintptr_t) t, index};
+	FromPart *p;
+
+	HASH_FIND(hh, c->parts, &key, sizeof(key), p);
+	return p;
+}
+
+static FromPart *
+find_by_name(const pgb_consumer *c, const char *topic, int32_t partition, pgb_error *err)
+{
+	FromPart *p = NULL;
+	Topic *t = NULL;
+
+	if (topic != NULL)
+		HASH_FIND(hh, c->c.topics, topic, strlen(topic), t);
+	if (t != NULL)
+		p = consumer_find(c, t, partition);
+	if (p == NULL)
+		error_set(err, PGB_STATE, false, "topic \"%s\", partition %d is not assigned to this consumer",
+				  topic == NULL ? "" : topic, partition);
+	return p;
+}
+
+FromPart *
+consumer_add(pgb_consumer *c, Topic *t, int32_t index)
+{
+	FromPart *p = consumer_find(c, t, index);
+
+	if (p != NULL)
+		return p;
+	p = calloc(1, sizeof(*p));
+	if (p == NULL)
+		return NULL;
+	p->key = (FromKey){t, index};
+	p->committed = p->end = p->stored = PGB_UNKNOWN;
+	HASH_ADD(hh, c->parts, key, sizeof(p->key), p);
+	return p;
+}
+
+void
+consumer_place(pgb_consumer *c, FromPart *p, FromState state, int64_t when)
+{
+	fetch_drop(c, p);
+	p->serial = ++c->serial;
+	p->state = state;
+	p->when = when;
+	p->asked = false;
+	p->failures = 0;
+	p->retry_at = 0;
+	p->position = p->fetch_at = state == FETCHING ? when : PGB_UNKNOWN;
+	client_wake_at(&c->c, 0);
+}
+
+void
+consumer_remove(pgb_consumer *c, FromPart *p)
+{
+	fetch_drop(c, p);
+	if (c->reading == p)
+		c->reading = NULL;
+	HASH_DEL(c->parts, p);
+	free(p->aborting);
+	free(p);
+}
+
+static void
+place_at(pgb_consumer *c, FromPart *p, int64_t offset)
+{
+	if (offset == PGB_COMMITTED && c->c.conf.group_id[0] == '\0')
+		offsets_reset(c, p, "no group.id");
+	else if (offset == PGB_COMMITTED)
+		consumer_place(c, p, START_COMMITTED, 0);
+	else if (offset == PGB_EARLIEST || offset == PGB_LATEST)
+		consumer_place(c, p, START_TIME, offset);
+	else
+		consumer_place(c, p, FETCHING, offset);
+}
+
+void
+consumer_fail(pgb_consumer *c, const pgb_error *err)
+{
+	if (c->failure.code == 0)
+		c->failure = *err;
+}
+
+/* ---- the handle ---- */
+
+static void
+step(Client *client)
+{
+	pgb_consumer *c = client->owner;
+
+	group_find_coordinator(c);
+	group_step(c);
+	offsets_step(c);
+	fetch_step(c);
+}
+
+pgb_consumer *
+pgb_consumer_new(const pgb_conf *conf, pgb_error *err)
+{
+	pgb_consumer *c = calloc(1, sizeof(*c));
+
+	if (c == NULL)
+	{
+		error_set(err, PGB_NO_MEMORY, true, "no memory");
+		return NULL;
+	}
+	c->generation = c->sticky_generation = -1;
+	c->coordinator = CLIENT_NO_NODE;
+	wire_writer_init(&c->scratch);
+	if (client_init(&c->c, conf, err) != 0 ||
+		group_check_assignors(c->c.conf.assignors, &c->cooperative, err) != 0)
+	{
+		client_free(&c->c);
+		free(c);
+		return NULL;
+	}
+	/* Reading a topic is no reason to make it. */
+	c->c.create_topics = false;
+	c->c.step = step;
+	c->c.owner = c;
+	c->commit_at = c->c.now + c->c.conf.commit_interval;
+	return c;
+}
+
+static void
+free_topics(pgb_consumer *c)
+{
+	for (size_t i = 0; i < c->n_topics; i++)
+		free(c->topics[i]);
+	free(c->topics);
+	c->topics = NULL;
+	c->n_topics = 0;
+}
+
+int
+pgb_subscribe(pgb_consumer *c, const char *const *topics, size_t n, pgb_error *err)
+{
+	if (n > 0 && c->c.conf.group_id[0] == '\0')
+		return error_set(err, PGB_STATE, false,
+						 "a subscription shares partitions in a group: set group.id, or use pgb_assign");
+	if (n > 0 && c->group == GROUP_NONE && c->parts != NULL)
+		return error_set(err, PGB_STATE, false,
+						 "pgb_assign and pgb_subscribe exclude each other; pgb_assign nothing first");
+	free_topics(c);
+	c->topics = n == 0 ? NULL : calloc(n, sizeof(*c->topics));
+	for (size_t i = 0; i < n && c->topics != NULL; i++)
+	{
+		char *name = strdup(topics[i]);
+
+		if (name == NULL || metadata_topic(&c->c, name, strlen(name)) == NULL)
+		{
+			free(name);
+			return error_set(err, PGB_NO_MEMORY, true, "no memory");
+		}
+		c->topics[c->n_topics++] = name;
+	}
+	if (n == 0)
+		group_leave(c, 5000);
+	else
+		group_subscribe(c);
+	return 0;
+}
+
+int
+pgb_assign(pgb_consumer *c, const pgb_place *places, size_t n, pgb_error *err)
+{
+	FromPart *p, *next;
+
+	if (c->group != GROUP_NONE)
+		return error_set(err, PGB_STATE, false,
+						 "pgb_assign and pgb_subscribe exclude each other; pgb_subscribe to nothing first");
+	HASH_ITER (hh, c->parts, p, next)
+	{
+		consumer_remove(c, p);
+	}
+	for (size_t i = 0; i < n; i++)
+	{
+		Topic *t = metadata_topic(&c->c, places[i].topic, strlen(places[i].topic));
+
+		p = t == NULL ? NULL : consumer_add(c, t, places[i].partition);
+		if (p == NULL)
+			return error_set(err, PGB_NO_MEMORY, true, "no memory");
+		if (places[i].partition < 0 || (places[i].offset < 0 && places[i].offset != PGB_EARLIEST &&
+										places[i].offset != PGB_LATEST && places[i].offset != PGB_COMMITTED))
+			return error_set(err, PGB_INVALID, false, "topic \"%s\": partition %d, offset %lld is no place",
+							 t->name, places[i].partition, (long long) places[i].offset);
+		place_at(c, p, places[i].offset);
+	}
+	return 0;
+}
+
+/* ---- polling ---- */
+
+static void
+tell_commits(pgb_consumer *c)
+{
+	CommitResult *r;
+
+	while ((r = c->results_first) != NULL)
+	{
+		c->results_first = r->next;
+		if (r->next == NULL)
+			c->results_last = NULL;
+		if (c->c.conf.on_commit != NULL)
+			c->c.conf.on_commit(c, r->places.at, r->places.n, r->err.code == 0 ? NULL : &r->err,
+								c->c.conf.on_commit_arg);
+		places_clear(&r->places);
+		free(r);
+	}
+}
+
+void
+consumer_callbacks(pgb_consumer *c)
+{
+	if (c->in_callback)
+		return;
+	c->in_callback = true;
+	tell_commits(c);
+	group_revoke(c);
+	c->in_callback = false;
+}
+
+/* A topic that nobody knows is told once, until it is known. */
+static void
+look_for_unknown(pgb_consumer *c)
+{
+	FromPart *p, *next;
+	pgb_error err;
+	bool unknown = false;
+
+	for (size_t i = 0; i < c->n_topics && !unknown; i++)
+		unknown =
+			metadata_failed(&c->c, metadata_topic(&c->c, c->topics[i], strlen(c->topics[i])), &err) != 0;
+	HASH_ITER (hh, c->parts, p, next)
+	{
+		unknown = unknown || metadata_failed(&c->c, p->key.topic, &err) != 0;
+		if (!unknown && p->key.topic->unknown_since == 0 && p->key.index >= p->key.topic->n)
+		{
+			unknown = true;
+			error_set(&err, PGB_NO_PARTITION, false, "topic \"%s\" has partitions 0 to %d, not %d",
+					  p->key.topic->name, p->key.topic->n - 1, (int) p->key.index);
+		}
+	}
+	if (unknown && !c->unknown_told)
+		consumer_fail(c, &err);
+	c->unknown_told = unknown;
+}
+
+static int
+check(pgb_consumer *c, pgb_error *err)
+{
+	consumer_callbacks(c);
+	look_for_unknown(c);
+	if (c->failure.code == 0 && c->c.interrupted)
+	{
+		c->c.interrupted = false;
+		error_set(&c->failure, PGB_POLL_INTERRUPTED, true, "interrupted");
+	}
+	if (c->failure.code == 0)
+		return 0;
+	if (err != NULL)
+		*err = c->failure;
+	c->failure.code = 0;
+	return -1;
+}
+
+int
+pgb_poll(pgb_consumer *c, pgb_record *records, int max, int timeout_ms, pgb_error *err)
+{
+	int64_t until = client_clock() + timeout_ms;
+	FromPart *p, *next;
+
+	fetch_free_used(c);
+	if (c->c.conf.auto_commit)
+		HASH_ITER (hh, c->parts, p, next)
+		{
+			p->stored = p->position;
+		}
+	for (;;)
+	{
+		int n;
+
+		if (check(c, err) != 0)
+			return -1;
+		n = fetch_take(c, records, max);
+		if (n == 0 && c->failure.code != 0)
+			continue;
+		/* Keeps the next answers coming while the application works. */
+		if (n > 0 && (c->c.wake <= c->c.now || client_clock() >= c->c.wake))
+			client_run(&c->c, 0);
+		if (n > 0 || client_clock() >= until)
+		{
+			if (n == 0)
+				client_run(&c->c, 0);
+			return n > 0 ? n : fetch_take(c, records, max);
+		}
+		client_run(&c->c, until);
+	}
+}
+
+int
+pgb_consumer_work(pgb_consumer *c, int timeout_ms, pgb_error *err)
+{
+	client_run(&c->c, client_clock() + timeout_ms);
+	return check(c, err);
+}
+
+void
+pgb_interrupt(pgb_consumer *c)
+{
+	uint64_t one = 1;
+
+	(void) !write(c->c.wakefd, &one, sizeof(one));
+}
+
+/* ---- places ---- */
+
+int
+pgb_seek(pgb_consumer *c, const char *topic, int32_t partition, int64_t offset, pgb_error *err)
+{
+	FromPart *p = find_by_name(c, topic, partition, err);
+
+	if (p == NULL)
+		return -1;
+	if (offset < 0 && offset != PGB_EARLIEST && offset != PGB_LATEST && offset != PGB_COMMITTED)
+		return error_set(err, PGB_INVALID, false, "%lld is no offset", (long long) offset);
+	place_at(c, p, offset);
+	return 0;
+}
+
+int
+pgb_seek_time(pgb_consumer *c, const char *topic, int32_t partition, int64_t timestamp, pgb_error *err)
+{
+	FromPart *p = find_by_name(c, topic, partition, err);
+
+	if (p == NULL)
+		return -1;
+	if (timestamp < 0)
+		return error_set(err, PGB_INVALID, false, "%lld is no time", (long long) timestamp);
+	consumer_place(c, p, START_TIME, timestamp);
+	return 0;
+}
+
+static int
+set_paused(pgb_consumer *c, const char *topic, int32_t partition, bool paused, pgb_error *err)
+{
+	FromPart *p = find_by_name(c, topic, partition, err);
+
+	if (p == NULL)
+		return -1;
+	p->paused = paused;
+	client_wake_at(&c->c, 0);
+	return 0;
+}
+
+int
+pgb_pause(pgb_consumer *c, const char *topic, int32_t partition, pgb_error *err)
+{
+	return set_paused(c, topic, partition, true, err);
+}
+
+int
+pgb_resume(pgb_consumer *c, const char *topic, int32_t partition, pgb_error *err)
+{
+	return set_paused(c, topic, partition, false, err);
+}
+
+int64_t
+pgb_position(const pgb_consumer *c, const char *topic, int32_t partition)
+{
+	FromPart *p = find_by_name(c, topic, partition, NULL);
+
+	return p == NULL ? PGB_UNKNOWN : p->position;
+}
+
+int64_t
+pgb_lag(const pgb_consumer *c, const char *topic, int32_t partition)
+{
+	FromPart *p = find_by_name(c, topic, partition, NULL);
+
+	if (p == NULL || p->position == PGB_UNKNOWN || p->end == PGB_UNKNOWN)
+		return PGB_UNKNOWN;
+	return p->end > p->position ? p->end - p->position : 0;
+}
+
+size_t
+pgb_assignment(const pgb_consumer *c, pgb_place *places, size_t max)
+{
+	size_t n = 0;
+	FromPart *p, *next;
+
+	HASH_ITER (hh, c->parts, p, next)
+	{
+		if (n < max)
+			places[n] = (pgb_place){p->key.topic->name, (int32_t) p->key.index, p->position, 0};
+		n++;
+	}
+	return n;
+}
+
+int
+pgb_partitions(pgb_consumer *c, const char *topic, int timeout_ms, pgb_error *err)
+{
+	int64_t until = client_clock() + timeout_ms;
+	Topic *t = metadata_topic(&c->c, topic, strlen(topic));
+
+	if (t == NULL)
+		return error_set(err, PGB_NO_MEMORY, true, "no memory");
+	while (t->unknown_since != 0)
+	{
+		if (metadata_failed(&c->c, t, err) != 0)
+			return -1;
+		if (client_clock() >= until)
+			return t->code != 0 ? error_kafka(err, t->code, "topic \"%s\"", t->name)
+								: error_set(err, PGB_NO_BROKER, true,
+											"no broker said in %d ms what topic \"%s\" is; %s", timeout_ms,
+											topic, c->c.last_error.text);
+		client_run(&c->c, until);
+	}
+	return t->n;
+}
+
+int
+pgb_consumer_fd(const pgb_consumer *c)
+{
+	return c->c.epfd;
+}
+
+int
+pgb_consumer_timeout(const pgb_consumer *c)
+{
+	if (c->failure.code != 0 || c->results_first != NULL || c->group == GROUP_LEAVING_OLD ||
+		c->group == GROUP_TAKING || fetch_waiting(c))
+		return 0;
+	return client_timeout(&c->c);
+}
+
+void
+pgb_consumer_close(pgb_consumer *c, int timeout_ms)
+{
+	FromPart *p, *next;
+
+	if (c == NULL)
+		return;
+	HASH_ITER (hh, c->parts, p, next)
+	{
+		p->stored = p->position;
+	}
+	if (c->group == GROUP_NONE)
+		offsets_auto_commit(c, timeout_ms);
+	group_leave(c, timeout_ms);
+	consumer_callbacks(c);
+	c->c.step = NULL;
+	client_free_nodes(&c->c);
+	tell_commits(c);
+	HASH_ITER (hh, c->parts, p, next)
+	{
+		consumer_remove(c, p);
+	}
+	fetch_free_used(c);
+	group_clear(c);
+	free_topics(c);
+	wire_writer_free(&c->scratch);
+	client_free(&c->c);
+	free(c);
+}

@@ -1,0 +1,546 @@
+/*
+ * group.c: membership in a classic group.
+ *
+ *     READY -> JOINING -> (LEADING) -> SYNCING -> TAKING -> STABLE -> (LEAVING_OLD) -> READY ...
+ *
+ * Requests are sent and answers read here, in the step; partitions are given and taken only by group_revoke, which the
+ * application's own calls run.  What a heartbeat says while a callback runs is noted (rejoin, lost) and acted upon after.
+ */
+#include "client/consumer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define JOIN_EXTRA 5000 /* a rebalance takes max.poll.interval.ms, its answer a little longer */
+
+static void
+later(pgb_consumer *c)
+{
+	c->group_at = c->c.now + client_backoff(&c->c, ++c->group_failures);
+	client_wake_at(&c->c, c->group_at);
+}
+
+static WStr
+instance(const pgb_consumer *c)
+{
+	return c->c.conf.instance_id[0] == '\0' ? WSTR_NULL : wstr(c->c.conf.instance_id);
+}
+
+static void
+set_member(pgb_consumer *c, WStr id)
+{
+	free(c->member_id);
+	c->member_id = id.len <= 0 ? NULL : strndup(id.s, (size_t) id.len);
+}
+
+/* ---- the coordinator ---- */
+
+Node *
+group_coordinator(pgb_consumer *c)
+{
+	Node *n = c->coordinator == CLIENT_NO_NODE ? NULL : client_node(&c->c, c->coordinator);
+
+	c->coordinator_wanted = c->coordinator_wanted || n == NULL;
+	if (n == NULL)
+		client_wake_at(&c->c, c->coordinator_at);
+	return n;
+}
+
+bool
+group_lost_coordinator(pgb_consumer *c, int code)
+{
+	if (code != KERR_NOT_COORDINATOR && code != KERR_COORDINATOR_NOT_AVAILABLE && code != PGB_TRANSPORT &&
+		code != PGB_TIMED_OUT && code != PGB_PROTOCOL)
+		return false;
+	c->coordinator = CLIENT_NO_NODE;
+	return true;
+}
+
+static void
+coordinator_done(Client *client, Call *call, const pgb_error *err, void *response)
+{
+	pgb_consumer *c = call->arg;
+	FindCoordinatorResponse *r = response;
+	pgb_error why;
+
+	c->coordinator_asked = false;
+	if (err == NULL && r->error_code == 0)
+	{
+		Node *n = client_node(client, r->node_id);
+
+		if (n == NULL)
+			n = client_add_node(client, r->node_id, r->host.s, (size_t) (r->host.len < 0 ? 0 : r->host.len),
+								r->port);
+		c->coordinator = n == NULL ? CLIENT_NO_NODE : n->id;
+		c->coordinator_wanted = false;
+		c->coordinator_failures = 0;
+		client_wake_at(client, client->now);
+		return;
+	}
+	if (err == NULL)
+	{
+		error_kafka(&why, r->error_code, "the coordinator of group \"%s\"", client->conf.group_id);
+		client->last_error = why;
+		if (!why.retriable)
+			consumer_fail(c, &why);
+	}
+	c->coordinator_at = client->now + client_backoff(client, ++c->coordinator_failures);
+	client_wake_at(client, c->coordinator_at);
+}
+
+void
+group_find_coordinator(pgb_consumer *c)
+{
+	Client *client = &c->c;
+	FindCoordinatorRequest req;
+	Node *n = c->coordinator == CLIENT_NO_NODE ? NULL : client_node(client, c->coordinator);
+
+	/* A coordinator that cannot be reached may be one no more. */
+	if (n != NULL && n->conns[USE_CONTROL].failures + n->conns[USE_GROUP].failures > 1)
+	{
+		c->coordinator = CLIENT_NO_NODE;
+		n->conns[USE_CONTROL].failures = n->conns[USE_GROUP].failures = 0;
+	}
+	if (!c->coordinator_wanted || c->coordinator_asked || client->conf.group_id[0] == '\0')
+		return;
+	client_wake_at(client, c->coordinator_at);
+	if (client->now < c->coordinator_at)
+		return;
+	WIRE_INIT(FindCoordinatorRequest, &req);
+	req.key = wstr(client->conf.group_id);
+	for (n = client->nodes; n != NULL && !c->coordinator_asked; n = n->next)
+	{
+		Conn *conn = n->gone ? NULL : client_ready(client, n, USE_CONTROL);
+
+		if (conn != NULL)
+			c->coordinator_asked = client_send(client, conn, API_FIND_COORDINATOR, 3, &req, coordinator_done,
+											   c, client->conf.request_timeout, &client->last_error) == 0;
+	}
+}
+
+/* ---- what goes wrong ---- */
+
+/* We are no member any more; partitions go as lost. */
+static void
+lose(pgb_consumer *c, bool forget_id)
+{
+	if (forget_id)
+		set_member(c, WSTR_NULL);
+	c->generation = -1;
+	c->lost = true;
+	c->rejoin = true;
+}
+
+static void
+group_error(pgb_consumer *c, int code, const pgb_error *err)
+{
+	pgb_error why;
+
+	c->group_failures += code == KERR_REBALANCE_IN_PROGRESS || code == KERR_MEMBER_ID_REQUIRED ? 0 : 1;
+	if (err != NULL)
+		why = *err;
+	else
+		error_kafka(&why, code, "group \"%s\"", c->c.conf.group_id);
+	if (group_lost_coordinator(c, code) || code == KERR_COORDINATOR_LOAD_IN_PROGRESS)
+		c->c.last_error = why;
+	else if (code == KERR_UNKNOWN_MEMBER_ID)
+		lose(c, true);
+	else if (code == KERR_ILLEGAL_GENERATION)
+		lose(c, false);
+	else if (code == KERR_FENCED_INSTANCE_ID)
+	{
+		lose(c, true);
+		c->fenced = true;
+		why.code = PGB_FENCED;
+		consumer_fail(c, &why);
+	}
+	else if (code != KERR_REBALANCE_IN_PROGRESS && !why.retriable)
+		consumer_fail(c, &why);
+}
+
+/* ---- join and sync ---- */
+
+static void
+forget_members(pgb_consumer *c)
+{
+	free(c->members);
+	c->members = NULL;
+	c->n_members = 0;
+	frame_unref(c->members_frame);
+	c->members_frame = NULL;
+}
+
+static void
+join_done(Client *client, Call *call, const pgb_error *err, void *response)
+{
+	pgb_consumer *c = call->arg;
+	JoinGroupResponse *r = response;
+	int code = err != NULL ? err->code : r->error_code;
+
+	c->call_open = false;
+	if (c->group != GROUP_JOINING)
+		return;
+	if (err == NULL && r->member_id.len > 0 && (code == 0 || code == KERR_MEMBER_ID_REQUIRED))
+		set_member(c, r->member_id);
+	if (code != 0)
+	{
+		c->group = GROUP_READY;
+		if (code == KERR_MEMBER_ID_REQUIRED)
+			c->group_at = 0;
+		else
+		{
+			group_error(c, code, err);
+			later(c);
+		}
+		client_wake_at(client, c->group_at);
+		return;
+	}
+	c->group_failures = 0;
+	c->rejoin = c->lost = false;
+	c->generation = r->generation_id;
+	(void) snprintf(c->protocol, sizeof(c->protocol), "%.*s",
+					r->protocol_name.len < 0 ? 0 : (int) r->protocol_name.len, r->protocol_name.s);
+	c->leader = c->member_id != NULL && wstr_eq(r->leader, wstr(c->member_id));
+	c->skip_assignment = r->skip_assignment;
+	forget_members(c);
+	if (c->leader && r->n_members > 0 &&
+		(c->members = calloc((size_t) r->n_members, sizeof(*c->members))) != NULL)
+	{
+		c->members_frame = frame_ref(call->frame);
+		for (; c->n_members < r->n_members; c->n_members++)
+			c->members[c->n_members] =
+				(GroupMember){r->members[c->n_members].member_id, r->members[c->n_members].group_instance_id,
+							  r->members[c->n_members].metadata};
+	}
+	c->group = GROUP_LEADING;
+	client_wake_at(client, client->now);
+}
+
+static void
+join(pgb_consumer *c, Conn *conn)
+{
+	Client *client = &c->c;
+	JoinGroupRequest req;
+	WireWriter bytes;
+	pgb_error err;
+
+	WIRE_INIT(JoinGroupRequest, &req);
+	wire_writer_init(&bytes);
+	req.group_id = wstr(client->conf.group_id);
+	req.session_timeout_ms = (int32_t) client->conf.session_timeout;
+	req.rebalance_timeout_ms = (int32_t) client->conf.rebalance_timeout;
+	req.member_id = c->member_id == NULL ? WSTR_LIT("") : wstr(c->member_id);
+	req.group_instance_id = instance(c);
+	req.protocol_type = WSTR_LIT("consumer");
+	if (group_put_protocols(c, &req, &bytes) != 0)
+		error_set(&err, PGB_NO_MEMORY, true, "no memory");
+	else if (client_send(client, conn, API_JOIN_GROUP, 9, &req, join_done, c,
+						 client->conf.rebalance_timeout + JOIN_EXTRA, &err) == 0)
+	{
+		c->call_open = true;
+		c->group = GROUP_JOINING;
+	}
+	if (c->group != GROUP_JOINING)
+	{
+		consumer_fail(c, &err);
+		later(c);
+	}
+	wire_writer_free(&bytes);
+	arena_reset(&client->arena);
+}
+
+static void
+sync_done(Client *client, Call *call, const pgb_error *err, void *response)
+{
+	pgb_consumer *c = call->arg;
+	SyncGroupResponse *r = response;
+	int code = err != NULL ? err->code : r->error_code;
+	pgb_error why;
+
+	c->call_open = false;
+	if (c->group != GROUP_SYNCING)
+		return;
+	if (code == 0 && group_read_assignment(c, r->assignment) == 0)
+	{
+		c->group = GROUP_TAKING;
+		c->heartbeat_at = client->now + client->conf.heartbeat;
+		client_wake_at(client, client->now);
+		return;
+	}
+	if (code == 0)
+	{
+		error_set(&why, PGB_PROTOCOL, true,
+				  "group \"%s\": the assignment that its leader made cannot be read", client->conf.group_id);
+		consumer_fail(c, &why);
+	}
+	else
+		group_error(c, code, err);
+	c->group = GROUP_READY;
+	later(c);
+}
+
+static void
+sync_group(pgb_consumer *c, Conn *conn)
+{
+	Client *client = &c->c;
+	SyncGroupRequest req;
+	WireWriter bytes;
+	pgb_error err;
+	int rc = 0;
+
+	WIRE_INIT(SyncGroupRequest, &req);
+	wire_writer_init(&bytes);
+	req.group_id = wstr(client->conf.group_id);
+	req.generation_id = c->generation;
+	req.member_id = c->member_id == NULL ? WSTR_LIT("") : wstr(c->member_id);
+	req.group_instance_id = instance(c);
+	req.protocol_type = WSTR_LIT("consumer");
+	req.protocol_name = wstr(c->protocol);
+	if (c->leader && !c->skip_assignment && group_assign(c, &req, &bytes) != 0)
+		rc = error_set(&err, PGB_NO_MEMORY, true, "group \"%s\": no memory, or no assignor \"%s\" here",
+					   client->conf.group_id, c->protocol);
+	c->counts = group_counts(c);
+	c->counts_version = client->meta_version;
+	if (rc == 0)
+		rc = client_send(client, conn, API_SYNC_GROUP, 5, &req, sync_done, c,
+						 client->conf.rebalance_timeout + JOIN_EXTRA, &err);
+	c->call_open = rc == 0;
+	c->group = rc == 0 ? GROUP_SYNCING : GROUP_READY;
+	if (rc != 0)
+	{
+		consumer_fail(c, &err);
+		later(c);
+	}
+	wire_writer_free(&bytes);
+	arena_reset(&client->arena);
+}
+
+/* ---- heartbeats ---- */
+
+static void
+heartbeat_done(Client *client, Call *call, const pgb_error *err, void *response)
+{
+	pgb_consumer *c = call->arg;
+	HeartbeatResponse *r = response;
+	int code = err != NULL ? err->code : r->error_code;
+
+	c->call_open = false;
+	if (c->group == GROUP_NONE || code == 0)
+		return;
+	if (code == KERR_REBALANCE_IN_PROGRESS)
+		c->rejoin = true;
+	else
+		group_error(c, code, err);
+	client_wake_at(client, client->now);
+}
+
+static void
+heartbeat(pgb_consumer *c)
+{
+	Client *client = &c->c;
+	Node *node = group_coordinator(c);
+	Conn *conn = node == NULL || c->call_open ? NULL : client_ready(client, node, USE_GROUP);
+	HeartbeatRequest req;
+
+	if (client->now < c->heartbeat_at)
+		client_wake_at(client, c->heartbeat_at);
+	if (conn == NULL || client->now < c->heartbeat_at || c->member_id == NULL || c->generation < 0)
+		return;
+	WIRE_INIT(HeartbeatRequest, &req);
+	req.group_id = wstr(client->conf.group_id);
+	req.generation_id = c->generation;
+	req.member_id = wstr(c->member_id);
+	req.group_instance_id = instance(c);
+	c->call_open = client_send(client, conn, API_HEARTBEAT, 4, &req, heartbeat_done, c,
+							   client->conf.session_timeout, &client->last_error) == 0;
+	c->heartbeat_at = client->now + client->conf.heartbeat;
+	client_wake_at(client, c->heartbeat_at);
+}
+
+/* ---- the step ---- */
+
+static void
+stable(pgb_consumer *c)
+{
+	/* New partitions, or a topic that was made: everybody must hear of it. */
+	if (c->leader && c->counts_version != c->c.meta_version)
+	{
+		c->counts_version = c->c.meta_version;
+		c->rejoin = c->rejoin || group_counts(c) != c->counts;
+	}
+	if (!c->rejoin || c->in_callback)
+		return;
+	c->group = c->lost || !c->cooperative ? GROUP_LEAVING_OLD : GROUP_READY;
+	c->group_at = 0;
+}
+
+void
+group_step(pgb_consumer *c)
+{
+	Node *node;
+	Conn *conn;
+
+	if (c->group == GROUP_NONE || c->group == GROUP_FENCED)
+		return;
+	if (c->group == GROUP_STABLE)
+		stable(c);
+	if (c->group == GROUP_STABLE || c->group == GROUP_TAKING || c->group == GROUP_LEAVING_OLD)
+		heartbeat(c);
+	if (c->group == GROUP_READY && c->c.now < c->group_at)
+		client_wake_at(&c->c, c->group_at);
+	if ((c->group != GROUP_READY && c->group != GROUP_LEADING) || c->in_callback || c->c.now < c->group_at)
+		return;
+	/* Partitions of a membership that is over go first. */
+	if (c->group == GROUP_READY && c->lost && c->parts != NULL)
+	{
+		c->group = GROUP_LEAVING_OLD;
+		return;
+	}
+	node = group_coordinator(c);
+	conn = node == NULL ? NULL : client_ready(&c->c, node, USE_GROUP);
+	if (conn == NULL || c->call_open)
+		return;
+	if (c->group == GROUP_READY)
+		join(c, conn);
+	else if (!c->leader || c->skip_assignment || group_topics_known(c))
+		sync_group(c, conn);
+}
+
+/* ---- partitions come and go: called from the top ---- */
+
+static void
+tell(pgb_consumer *c, pgb_rebalance what, const PlaceList *list)
+{
+	if (c->c.conf.on_rebalance != NULL && list->n > 0)
+		c->c.conf.on_rebalance(c, what, list->at, list->n, c->c.conf.on_rebalance_arg);
+}
+
+/* All partitions, or those that are not in `keep`. */
+static void
+take_away(pgb_consumer *c, pgb_rebalance what, const PlaceList *keep)
+{
+	PlaceList list = {0};
+	FromPart *p, *next;
+
+	HASH_ITER (hh, c->parts, p, next)
+	{
+		if (keep == NULL || !places_have(keep, p->key.topic->name, (int32_t) p->key.index))
+			(void) places_add(&list, p->key.topic->name, (int32_t) p->key.index, p->position);
+	}
+	if (list.n > 0 && what == PGB_REVOKED)
+		offsets_auto_commit(c, c->c.conf.request_timeout < 5000 ? c->c.conf.request_timeout : 5000);
+	tell(c, what, &list);
+	HASH_ITER (hh, c->parts, p, next)
+	{
+		if (keep == NULL || !places_have(keep, p->key.topic->name, (int32_t) p->key.index))
+			consumer_remove(c, p);
+	}
+	places_clear(&list);
+}
+
+static void
+give(pgb_consumer *c)
+{
+	PlaceList list = {0};
+
+	for (size_t i = 0; i < c->next_given.n; i++)
+	{
+		const pgb_place *at = &c->next_given.at[i];
+		Topic *t = metadata_topic(&c->c, at->topic, strlen(at->topic));
+		FromPart *p = t == NULL || consumer_find(c, t, at->partition) != NULL
+						  ? NULL
+						  : consumer_add(c, t, at->partition);
+
+		if (p == NULL)
+			continue;
+		consumer_place(c, p, START_COMMITTED, 0);
+		(void) places_add(&list, t->name, at->partition, PGB_COMMITTED);
+	}
+	tell(c, PGB_GIVEN, &list);
+	places_clear(&list);
+}
+
+void
+group_revoke(pgb_consumer *c)
+{
+	if (c->group == GROUP_LEAVING_OLD)
+	{
+		take_away(c, c->lost ? PGB_LOST : PGB_REVOKED, NULL);
+		c->lost = false;
+		c->group = c->fenced ? GROUP_FENCED : GROUP_READY;
+	}
+	else if (c->group == GROUP_TAKING)
+	{
+		size_t before = HASH_COUNT(c->parts), left;
+
+		take_away(c, PGB_REVOKED, &c->next_given);
+		left = HASH_COUNT(c->parts);
+		give(c);
+		places_clear(&c->last_given);
+		c->last_given = c->next_given;
+		c->next_given = (PlaceList){0};
+		c->sticky_generation = c->generation;
+		c->group = GROUP_STABLE;
+		/* What was let go can be given to others only in another round. */
+		c->rejoin = c->rejoin || (c->cooperative && left < before);
+	}
+	else
+		return;
+	client_wake_at(&c->c, 0);
+}
+
+/* ---- beginning and end ---- */
+
+void
+group_subscribe(pgb_consumer *c)
+{
+	if (c->group == GROUP_NONE || c->group == GROUP_FENCED)
+	{
+		c->group = GROUP_READY;
+		c->fenced = false;
+		c->group_at = 0;
+	}
+	else
+		c->rejoin = true;
+	client_wake_at(&c->c, 0);
+}
+
+void
+group_leave(pgb_consumer *c, int64_t timeout)
+{
+	LeaveGroupRequest req;
+	LeaveGroupRequestMembers me;
+	Node *node = c->coordinator == CLIENT_NO_NODE ? NULL : client_node(&c->c, c->coordinator);
+	bool was_in = c->in_callback;
+
+	if (c->group == GROUP_NONE)
+		return;
+	c->in_callback = true;
+	take_away(c, PGB_REVOKED, NULL);
+	c->in_callback = was_in;
+	c->group = GROUP_NONE;
+	c->rejoin = c->lost = false;
+	/* A static member that comes back in time finds its partitions where they were. */
+	if (node != NULL && c->member_id != NULL && c->c.conf.instance_id[0] == '\0')
+	{
+		WIRE_INIT(LeaveGroupRequest, &req);
+		WIRE_INIT(LeaveGroupRequestMembers, &me);
+		req.group_id = wstr(c->c.conf.group_id);
+		req.member_id = me.member_id = wstr(c->member_id);
+		me.reason = WSTR_LIT("the consumer is being closed");
+		req.members = &me;
+		req.n_members = 1;
+		(void) client_call(&c->c, node->id, API_LEAVE_GROUP, 5, &req, timeout < 5000 ? timeout : 5000, NULL);
+	}
+	set_member(c, WSTR_NULL);
+	c->generation = -1;
+}
+
+void
+group_clear(pgb_consumer *c)
+{
+	set_member(c, WSTR_NULL);
+	forget_members(c);
+	places_clear(&c->next_given);
+	places_clear(&c->last_given);
+}
