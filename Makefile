@@ -82,6 +82,7 @@ $(BUILD)/brokerd: $(MAIN_OBJS) $(call libs_of,api)
 
 include regress/fuzz/fuzz.mk
 include bench/bench.mk
+include regress/chaos/chaos.mk
 
 ## clean: removes what was built
 clean:

@@ -289,13 +289,7 @@ class Cluster:
         self.close()
 
 
-def reap(folder):
-    """Ends all that runs in a test's folder, by force: nothing of it is needed any more."""
-    keep = os.environ.get("KEEP") == "1"
-    for name in os.listdir(folder) if os.path.isdir(folder) else []:
-        if name.startswith("broker-"):
-            local_broker.Broker(0, os.path.join(folder, name), 0, None).kill()
-    server = Postgres(os.path.join(folder, "postgres"), unprivileged_user())
+def reap_postgres(folder, server):
     pids = server.processes()
     for pid in pids:
         try:
@@ -305,6 +299,17 @@ def reap(folder):
     wait_until(lambda: not any(start_time(pid) for pid in pids), 10)
     if not server.socket.startswith(folder):
         shutil.rmtree(server.socket, ignore_errors=True)
+
+
+def reap(folder):
+    """Ends all that runs in a test's folder, by force: nothing of it is needed any more."""
+    keep = os.environ.get("KEEP") == "1"
+    for name in os.listdir(folder) if os.path.isdir(folder) else []:
+        if name.startswith("broker-"):
+            local_broker.Broker(0, os.path.join(folder, name), 0, None).kill()
+    for name in os.listdir(folder) if os.path.isdir(folder) else []:
+        if name.startswith("postgres") and os.path.isdir(os.path.join(folder, name)):
+            reap_postgres(folder, Postgres(os.path.join(folder, name), unprivileged_user()))
     if keep and os.path.isdir(folder):
         print(f"# kept: {folder}", file=sys.stderr)
     elif not keep:

@@ -1,0 +1,167 @@
+"""One chaos run: the stage, the rounds one after the other, the end, the verdict."""
+import collections
+import random
+import tempfile
+import time
+
+import checker
+import replicas
+import schedule
+import values
+from kafka_client import Connection, KafkaError
+from pgbroker_cluster import wait_for
+from stage import PARTITIONS, TOPIC, Stage
+
+STUCK_AFTER = 60  # seconds without acknowledgements after everything is well again
+
+
+class Campaign:
+    def __init__(self, seed, rounds, kinds, have, rate, ends_at=None):
+        self.rounds, self.kinds, self.rate, self.ends_at = rounds, kinds, rate, ends_at
+        self.rng = random.Random(seed)
+        self.have = have
+        self.hit = collections.Counter()
+        self.stuck = []
+        self.slowest = 0.0
+        self.stage = None
+
+    # -- the rounds
+
+    def strike(self, blow):
+        """Returns what undoes it."""
+        stage = self.stage
+        candidates = stage.roles()[blow.role]
+        who = self.rng.choice(candidates)
+        other = self.rng.choice([node for node in stage.nodes if node != f"b{who}"])
+        needs_other = blow.fault.startswith("cut-")
+        print(f"  {time.strftime('%H:%M:%S')} {blow.fault} hits broker {who}{' and ' + other if needs_other else ''}", flush=True)
+        self.hit[blow.fault] += 1
+        return self.kinds[blow.fault].function(stage, who, other)
+
+    def one_round(self, number, round_):
+        print(schedule.text(number, round_), flush=True)
+        heals = []
+        for blow in round_.blows:
+            heals.append((time.monotonic() + blow.hold, self.strike(blow)))
+            time.sleep(min(0.5, blow.hold))
+        for at, heal in sorted(heals, key=lambda item: item[0]):
+            time.sleep(max(0, at - time.monotonic()))
+            heal()
+        self.wait_for_acknowledgements(number)
+        time.sleep(round_.pause)
+
+    def wait_for_acknowledgements(self, number):
+        before, began = self.stage.figures(), time.monotonic()
+        try:
+            wait_for(lambda: self.stage.acknowledges(before), STUCK_AFTER, "acknowledgements")
+        except AssertionError:
+            self.stuck.append(f"round {number}: no acknowledgements for {STUCK_AFTER} s: {self.stage.figures().get('partitions')}")
+            print("  " + self.stuck[-1], flush=True)
+        took = time.monotonic() - began
+        self.slowest = max(self.slowest, took)
+        print(f"  {time.strftime('%H:%M:%S')} acknowledges again after {took:.1f} s; {self.stage.figures()}", flush=True)
+
+    # -- the end
+
+    def read_back(self):
+        """{partition: [(offset, code)]} by Fetch from the leaders, and the high watermarks."""
+        log, ends = {}, {}
+        with Connection(self.stage.broker(1).address) as k:
+            leaders = {p: k.leader(TOPIC, p) for p in range(PARTITIONS)}
+        for partition, leader in leaders.items():
+            with Connection(self.stage.broker(leader).address, timeout=30) as k:
+                rows, offset = [], 0
+                while True:
+                    more = k.fetch(TOPIC, partition, offset, max_wait_ms=0, max_bytes=4 << 20)
+                    if not more:
+                        break
+                    rows += [(at, values.parse(value, partition)) for at, value in more]
+                    offset = more[-1][0] + 1
+                log[partition], ends[partition] = rows, offset
+        return log, ends
+
+    def differing(self, ends):
+        wrong = []
+        for partition, end in ends.items():
+            logs = {b.id: replicas.read(b.data, TOPIC, partition) for b in self.stage.brokers.values()}
+            wrong += [f"partition {partition}: {what}" for what in replicas.compare(logs, end)]
+        return wrong
+
+    def settle(self, account):
+        found = checker.Findings()
+        for kind, what in account["faults"]:
+            found.add(kind, what)
+        for what in self.stuck:
+            found.add("stuck", what)
+        try:
+            self.stage.wait_recovered(90)
+        except AssertionError as error:
+            found.add("stuck", str(error))
+        log, ends = {}, {}
+
+        def complete():
+            nonlocal log, ends
+            try:
+                log, ends = self.read_back()
+            except (KafkaError, OSError, KeyError):
+                return False
+            return not self.differing(ends)
+
+        try:
+            wait_for(complete, 30, "all replicas are equal")
+        except AssertionError:
+            for what in self.differing(ends):
+                found.add("differing", what)
+        for partition in range(PARTITIONS):
+            if partition not in log:
+                found.add("unreadable", f"partition {partition}")
+                log[partition] = []
+        history = checker.History(
+            {int(n): {int(p): c for p, c in rows.items()} for n, rows in account["sent"].items()},
+            {int(n): rows for n, rows in account["acks"].items()}, set(account["idempotent"]), log,
+            {int(p): dict(rows) for p, rows in account["seen"].items()})
+        more = checker.check(history)
+        for kind, count in more.counts.items():
+            found.counts[kind] += count
+            found.examples[kind] += more.examples[kind]
+        return history, found
+
+    def report(self, account, history, found):
+        acked = sum(len(history.acks[n]) for n in history.idempotent)
+        relaxed = sum(len(rows) for n, rows in history.acks.items() if n not in history.idempotent)
+        print("faults injected: " + ", ".join(f"{name} {count}" for name, count in sorted(self.hit.items())))
+        print(f"acknowledged with acks=all: {acked}; with acks=1: {relaxed}, of which {checker.relaxed_losses(history)} are gone, which is allowed")
+        print(f"records read back: {sum(map(len, history.log.values()))}; read meanwhile: {sum(account['read'])}; "
+              f"high watermarks looked at: {account['watched']}; slowest return to service {self.slowest:.1f} s")
+        kinds = [*checker.KINDS, *sorted(set(found.counts) - set(checker.KINDS)), "differing"]
+        print("found: " + ", ".join(f"{kind} {found.counts[kind]}" for kind in dict.fromkeys(kinds)))
+        for kind, examples in found.examples.items():
+            for example in examples[:checker.EXAMPLES]:
+                print(f"  {kind}: {example}")
+
+    def run(self, keep=""):
+        """True: nothing is wrong."""
+        with Stage(self.rng, with_network="network" in self.have, with_standby="standby" in self.have) as self.stage:
+            found = None
+            try:
+                found = self.all_rounds()
+            finally:
+                if keep or found is None or found.total():
+                    keep = keep or tempfile.mkdtemp(prefix="pgb-chaos-")
+                    self.stage.keep(keep)
+                    print(f"all files are kept in {keep}", flush=True)
+            return found.total() == 0
+
+    def all_rounds(self):
+        stage = self.stage
+        stage.start_workload(self.rate)
+        wait_for(lambda: stage.figures().get("acked", 0) > 0, 60, "the first acknowledgements")
+        for number, round_ in enumerate(self.rounds, 1):
+            if self.ends_at and time.monotonic() > self.ends_at:
+                break
+            self.one_round(number, round_)
+        stage.wait_recovered(90)
+        account = stage.stop_workload()
+        history, found = self.settle(account)
+        self.report(account, history, found)
+        return found
