@@ -4,7 +4,7 @@
 
 # What knows no PostgreSQL is a component too, for the unit tests.
 COMPONENTS += extension
-GEN_SRCS_extension = $(patsubst %,extension/%.c,config_keys config_value config_units topic_name election placement)
+GEN_SRCS_extension = $(patsubst %,extension/%.c,config_keys config_value config_units topic_name election placement reassign)
 DEPS_extension =
 
 EXT_BUILD = $(BUILD)/extension

@@ -10,6 +10,7 @@
 #include "utils/array.h"
 
 #include "config_keys.h"
+#include "election.h"
 
 /* SQLSTATE of a Kafka error code: PB + three digits. */
 #define PGB_ERRCODE(a, b, c) MAKE_SQLSTATE('P', 'B', a, b, c)
@@ -37,6 +38,10 @@ extern void pgb_rethrow(MemoryContext outer) pg_attribute_noreturn();
 /* The int4[] as a C array; an error when it has NULLs. */
 extern int32 *pgb_int_array(ArrayType *array, int *n);
 extern ArrayType *pgb_make_int_array(const int32 *ids, int n);
+/* Argument `arg`, an int4[]; NULL is the empty set. */
+extern IdSet pgb_id_set(FunctionCallInfo fcinfo, int arg);
+/* Racks of n brokers as small numbers; a broker without a rack is one of its own. */
+extern int32 *pgb_number_racks(ArrayType *racks, int n);
 
 extern void pgb_fault(const ConfigFault *fault) pg_attribute_noreturn();
 

@@ -26,7 +26,9 @@ CREATE TABLE broker_internal.cluster (
 	epoch_floor         int     NOT NULL DEFAULT 0,     -- no leader epoch below it is given any more
 	-- More than half of the brokers silent in one tick: who, and since when.
 	guard_since     timestamptz,
-	guard_brokers   int[]
+	guard_brokers   int[],
+	balanced_at     timestamptz,                        -- when leaders were last looked at (auto.leader.rebalance.enable)
+	min_isr_at      timestamptz                         -- when a min.insync.replicas last changed
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
 CREATE TABLE broker_internal.brokers (
@@ -39,6 +41,9 @@ CREATE TABLE broker_internal.brokers (
 	fenced_at       timestamptz,
 	fenced_why      text,
 	stopping        bool        NOT NULL DEFAULT false, -- controlled shutdown under way
+	drained         bool        NOT NULL DEFAULT false, -- leads only what nobody else can lead
+	barred          bool        NOT NULL DEFAULT false, -- fenced by a person, and not let in again
+	decommissioning bool        NOT NULL DEFAULT false, -- gets no replica any more; it is forgotten when it has none
 	suspect_since   timestamptz,                        -- its session is gone
 	backend_pid     int,
 	backend_start   timestamptz,
@@ -49,6 +54,9 @@ CREATE TABLE broker_internal.brokers (
 	registered_at   timestamptz NOT NULL,
 	changed_version bigint      NOT NULL
 ) WITH (fillfactor = 50);
+
+-- Brokers that were unregistered: when one comes back with its disk it is known, and no sign of an older backup.
+CREATE TABLE broker_internal.former_brokers (LIKE broker_internal.brokers INCLUDING ALL);
 
 CREATE TABLE broker_internal.topics (
 	topic_id           uuid     PRIMARY KEY,
@@ -78,6 +86,8 @@ CREATE TABLE broker_internal.partitions (
 	adding          int[]       NOT NULL DEFAULT '{}',
 	removing        int[]       NOT NULL DEFAULT '{}',
 	origin          int[],                              -- the replicas before the reassignment under way; NULL: none is
+	move_since      timestamptz,
+	move_by         text,
 	leader_since    timestamptz,
 	incarnation     bigint      NOT NULL,               -- PostgreSQL's incarnation in which this row is known to be the newest
 	version         bigint      NOT NULL,
@@ -135,6 +145,18 @@ CREATE TABLE broker_internal.operations (
 ) WITH (fillfactor = 80);
 CREATE INDEX operations_open ON broker_internal.operations (operation_id) WHERE state IN ('waiting', 'running');
 CREATE INDEX operations_finished ON broker_internal.operations (finished_at) WHERE finished_at IS NOT NULL;
+
+-- The partitions that an operation moves, with where to.
+CREATE TABLE broker_internal.moves (
+	operation_id bigint NOT NULL,
+	topic_id     uuid   NOT NULL,
+	partition    int    NOT NULL,
+	target       int[]  NOT NULL,
+	state        text   NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'started', 'done', 'failed', 'cancelled')),
+	error        text,
+	PRIMARY KEY (operation_id, topic_id, partition)
+) WITH (fillfactor = 80);
+CREATE INDEX moves_open ON broker_internal.moves (topic_id, partition) WHERE state IN ('waiting', 'started');
 
 -- The parts of an operation that leaders carry out, one a partition.
 CREATE TABLE broker_internal.operation_parts (
@@ -202,6 +224,7 @@ CREATE TABLE broker_internal.producer_id_block (
 -- pg_dump carries what cannot be learned again: ids, assignments, epochs, tombstones, configs.
 SELECT pg_catalog.pg_extension_config_dump('broker_internal.cluster', '');
 SELECT pg_catalog.pg_extension_config_dump('broker_internal.brokers', '');
+SELECT pg_catalog.pg_extension_config_dump('broker_internal.former_brokers', '');
 SELECT pg_catalog.pg_extension_config_dump('broker_internal.topics', '');
 SELECT pg_catalog.pg_extension_config_dump('broker_internal.partitions', '');
 SELECT pg_catalog.pg_extension_config_dump('broker_internal.configs', '');

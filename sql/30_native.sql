@@ -10,6 +10,20 @@ CREATE FUNCTION broker_internal.without(ids int[], gone int[])
 CREATE FUNCTION broker_internal.place(broker_ids int[], racks text[], partitions int, factor int, start bigint)
 	RETURNS int[] LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'pgb_place_1';
 
+-- Where the replicas of existing partitions go (extension/reassign.h): brokers that may have some, with racks and with
+-- the replicas that they have outside of the plan, -1: keeps what it has and gets no more; partitions one behind the other, by how many replicas they have,
+-- which, and how many they shall have.  The targets, one behind the other.
+CREATE FUNCTION broker_internal.plan_reassignment(broker_ids int[], racks text[], loads int[], sizes int[], current int[], factors int[], balance bool)
+	RETURNS int[] LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'pgb_plan_reassignment_1';
+
+-- May the removing replicas go?
+CREATE FUNCTION broker_internal.reassign_done(replicas int[], adding int[], removing int[], isr int[], live int[], min_isr int)
+	RETURNS bool LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'pgb_reassign_done_1';
+
+-- min.insync.replicas as it counts for a partition with so many replicas; configured NULL: nobody has set it
+CREATE FUNCTION broker_internal.min_isr(configured int, replicas int, adding int, removing int)
+	RETURNS int LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'pgb_min_isr_1';
+
 -- PB017 with Kafka's reason
 CREATE FUNCTION broker_internal.check_topic_name(topic text)
 	RETURNS void LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'pgb_check_topic_name_1';

@@ -48,9 +48,52 @@ CREATE FUNCTION broker_internal.pg_identity() RETURNS text LANGUAGE sql AS $$
 		(SELECT oid FROM pg_database WHERE datname = current_database()), 'broker_internal.cluster'::regclass::oid)
 $$;
 
--- Brokers that may lead.
-CREATE FUNCTION broker_internal.live_brokers() RETURNS int[] STABLE LANGUAGE sql AS $$
+-- Brokers that can lead.
+CREATE FUNCTION broker_internal.able_brokers() RETURNS int[] STABLE LANGUAGE sql AS $$
 	SELECT coalesce(array_agg(broker_id ORDER BY broker_id), '{}') FROM brokers WHERE NOT fenced AND NOT stopping
+$$;
+
+-- Brokers that shall lead and coordinate: the able ones but for those that are drained, unless there are no others.
+CREATE FUNCTION broker_internal.live_brokers() RETURNS int[] STABLE LANGUAGE sql AS $$
+	SELECT coalesce(array_agg(broker_id ORDER BY broker_id) FILTER (WHERE NOT drained AND NOT decommissioning), array_agg(broker_id ORDER BY broker_id), '{}')
+	FROM brokers WHERE NOT fenced AND NOT stopping
+$$;
+
+-- What somebody has set as the cluster's min.insync.replicas; NULL: nobody, and then min_isr() goes by the replicas.
+CREATE FUNCTION broker_internal.set_min_isr() RETURNS int STABLE LANGUAGE sql AS $$
+	SELECT coalesce((SELECT value FROM configs WHERE scope = 'cluster' AND object = '' AND config_key = 'min.insync.replicas'),
+		(SELECT b.static_config ->> 'min.insync.replicas' FROM brokers b WHERE b.static_config ? 'min.insync.replicas' ORDER BY b.fenced, b.broker_id LIMIT 1))::int
+$$;
+
+-- The smallest one that any broker may go by.  Who left the ISR below it has everything committed only if the
+-- leader let the high watermark stand, so what counts is the leader's own value, whoever leads (hazards A13).
+CREATE FUNCTION broker_internal.least_min_isr() RETURNS int STABLE LANGUAGE sql AS $$
+	SELECT CASE WHEN count(x.value) = 0 THEN NULL WHEN count(x.value) < count(*) THEN 1 ELSE min(x.value) END
+	FROM (SELECT coalesce(own.value, c.value, b.static_config ->> 'min.insync.replicas')::int AS value FROM brokers b
+		LEFT JOIN configs own ON own.scope = 'broker' AND own.object = b.broker_id::text AND own.config_key = 'min.insync.replicas'
+		LEFT JOIN configs c ON c.scope = 'cluster' AND c.object = '' AND c.config_key = 'min.insync.replicas') x
+$$;
+
+-- Did a min.insync.replicas change so lately that a leader may not know?  Then nobody becomes eligible: a leader
+-- that still goes by a smaller one commits what those who left do not have.
+CREATE FUNCTION broker_internal.min_isr_is_new() RETURNS bool STABLE LANGUAGE sql AS $$
+	SELECT EXISTS (SELECT FROM cluster c WHERE c.min_isr_at > clock_timestamp() - interval '30 s')
+		OR EXISTS (SELECT FROM operations o WHERE o.state = 'waiting' AND o.args ? 'min.insync.replicas')
+$$;
+
+-- It changed, for one topic or for all (NULL): nobody is eligible any more, as in Kafka (KIP-966).  The caller holds lock 1.
+CREATE FUNCTION broker_internal.forget_eligible(topic uuid, v bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	UPDATE cluster SET min_isr_at = clock_timestamp();
+	WITH u AS (
+		UPDATE partitions q SET elr = '{}', partition_epoch = q.partition_epoch + 1, version = v
+		WHERE q.elr <> '{}' AND (topic IS NULL OR q.topic_id = topic)
+			-- a topic's own value is not touched by the cluster's
+			AND (topic IS NOT NULL OR NOT EXISTS (SELECT FROM configs c WHERE c.scope = 'topic' AND c.object = q.topic_id::text AND c.config_key = 'min.insync.replicas'))
+		RETURNING q.topic_id
+	)
+	INSERT INTO changes SELECT DISTINCT v, topic_id FROM u ON CONFLICT DO NOTHING;
+END
 $$;
 
 -- Every election and every removal from an ISR, set-based.  Modes:
@@ -71,8 +114,12 @@ AS $$
 DECLARE
 	alive           int[]  := without(ARRAY (SELECT b.broker_id FROM brokers b WHERE NOT b.fenced), gone);
 	live            int[]  := without(live_brokers(), gone);
+	able            int[]  := without(able_brokers(), gone);
 	unclean_default bool   := cluster_setting('unclean.leader.election.enable') = 'true';
-	min_default     int    := cluster_setting('min.insync.replicas')::int;
+	min_default     int    := least_min_isr();
+	min_is_new      bool   := min_isr_is_new();
+	-- topics whose min.insync.replicas was changed by a person and is not taken up yet: who was eligible may not be so now
+	doubtful        uuid[] := ARRAY (SELECT o.topic_id FROM operations o WHERE o.state = 'waiting' AND o.args ? 'min.insync.replicas');
 	relaxed_default bool   := cluster_setting('log.flush.interval.messages') <> '9223372036854775807' OR cluster_setting('log.flush.interval.ms') <> '9223372036854775807';
 	at              timestamptz := clock_timestamp();
 	changed         int;
@@ -80,26 +127,28 @@ BEGIN
 	WITH c AS MATERIALIZED (
 		-- the row by its place: under lock 1 nobody moves it, and no second scan is needed to find it again
 		SELECT q.ctid AS place, q.topic_id, q.partition, q.leader, q.leader_epoch, q.replicas, q.isr,
-			CASE WHEN mode = 'disk' THEN without(q.elr, gone) ELSE q.elr END AS elr,
-			CASE WHEN mode = 'leaderless' THEN without(q.isr, without(q.isr, live)) ELSE without(q.isr, gone) END AS rest,
+			CASE WHEN q.topic_id = ANY (doubtful) OR array_position(doubtful, NULL) IS NOT NULL THEN '{}' WHEN mode = 'disk' OR x.relaxed THEN without(q.elr, gone) ELSE q.elr END AS elr,
+			CASE WHEN mode = 'leaderless' THEN without(q.isr, without(q.isr, able)) ELSE without(q.isr, gone) END AS rest,
 			q.incarnation = decide.incarnation OR cardinality(q.replicas) = 1 AS settled,
 			coalesce(u.value = 'true', unclean_default) AND mode NOT IN ('restart', 'disk') AS unclean, -- a clean leader may just be coming back
-			coalesce(m.value::int, min_default) AS min_isr,
-			mode = 'restart' AND (relaxed_default OR EXISTS (SELECT FROM configs f WHERE f.scope = 'topic' AND f.object = q.topic_id::text
-				AND f.config_key IN ('flush.messages', 'flush.ms') AND f.value <> '9223372036854775807')) AS relaxed
+			min_isr(coalesce(m.value::int, min_default), cardinality(q.replicas), cardinality(q.adding), cardinality(q.removing)) AS min_isr,
+			x.relaxed
 		FROM partitions q
+			CROSS JOIN LATERAL (SELECT mode = 'restart' AND (relaxed_default OR EXISTS (SELECT FROM configs f WHERE f.scope = 'topic' AND f.object = q.topic_id::text
+				AND f.config_key IN ('flush.messages', 'flush.ms') AND f.value <> '9223372036854775807')) AS relaxed) x
 			LEFT JOIN configs u ON u.scope = 'topic' AND u.object = q.topic_id::text AND u.config_key = 'unclean.leader.election.enable'
 			LEFT JOIN configs m ON m.scope = 'topic' AND m.object = q.topic_id::text AND m.config_key = 'min.insync.replicas'
 		WHERE CASE mode
 			WHEN 'leaderless' THEN q.leader IS NULL
-			WHEN 'stop' THEN q.isr && gone AND q.isr && live
+			WHEN 'stop' THEN q.isr && gone AND q.isr && able
 			WHEN 'disk' THEN q.isr && gone OR q.leader = ANY (gone) OR q.elr && gone
+			WHEN 'restart' THEN q.isr && gone OR q.leader = ANY (gone) OR q.elr && gone AND x.relaxed
 			ELSE q.isr && gone OR q.leader = ANY (gone) END
 	), d AS MATERIALIZED (
 		-- A restarted broker with the only replica: nobody else could lead, so it gets its leadership at once, in a new epoch.
 		SELECT c.*, mode = 'restart' AND leader IS NOT NULL AND replicas = gone AND isr = gone AS again,
 			CASE WHEN mode = 'restart' AND leader IS NOT NULL AND replicas = gone AND isr = gone THEN leader
-				WHEN settled THEN pick_leader(replicas, rest, elr, leader, live, unclean)
+				WHEN settled THEN coalesce(pick_leader(replicas, rest, elr, leader, live, false), pick_leader(replicas, rest, elr, leader, able, unclean))
 				WHEN leader = ANY (gone) AND mode <> 'stop' THEN NULL ELSE leader END AS new_leader
 		FROM c
 	), n AS MATERIALIZED (
@@ -111,7 +160,7 @@ BEGIN
 		FROM d
 	), e AS MATERIALIZED (
 		SELECT n.*, CASE WHEN NOT settled OR again THEN elr WHEN is_unclean OR cardinality(new_isr) >= min_isr THEN '{}'
-				ELSE without(without(elr || without(isr, elr), new_isr), CASE WHEN mode = 'disk' THEN gone ELSE '{}' END) END AS new_elr
+				ELSE without(without(elr || CASE WHEN min_is_new THEN '{}' ELSE without(isr, elr) END, new_isr), CASE WHEN mode = 'disk' OR relaxed THEN gone ELSE '{}' END) END AS new_elr
 		FROM n
 	), u AS (
 		UPDATE partitions p SET leader = e.new_leader, isr = e.new_isr, elr = e.new_elr,

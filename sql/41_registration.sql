@@ -28,6 +28,26 @@ BEGIN
 END
 $$;
 
+-- Refuses a broker that a person keeps out, and takes back one that was unregistered.  The caller holds lock 1.
+CREATE FUNCTION broker_internal.let_in(id int, directory uuid) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	f former_brokers;
+BEGIN
+	IF EXISTS (SELECT FROM brokers b WHERE b.broker_id = id AND b.barred) THEN
+		RAISE EXCEPTION 'broker % is kept out of the cluster', id USING ERRCODE = 'PB102', HINT = format('SELECT broker.unfence_broker(%s) lets it in again.', id);
+	END IF;
+	SELECT * INTO f FROM former_brokers x WHERE x.broker_id = id;
+	IF NOT FOUND THEN
+		RETURN;
+	ELSIF f.decommissioning AND f.directory_id = directory THEN
+		RAISE EXCEPTION 'broker % with this data directory was decommissioned', id USING ERRCODE = 'PB102', HINT = 'Stop it. With an empty log.dirs the id can be used again.';
+	END IF;
+	f.decommissioning := false;
+	INSERT INTO brokers SELECT f.* ON CONFLICT DO NOTHING;
+	DELETE FROM former_brokers x WHERE x.broker_id = id;
+END
+$$;
+
 -- A broker's file may say hours or minutes where a key of ours is in ms; Kafka lets ms win, then minutes.
 CREATE FUNCTION broker_internal.static_in_ms(file jsonb) RETURNS jsonb IMMUTABLE LANGUAGE sql AS $$
 	SELECT file || coalesce(jsonb_object_agg(x.key, x.ms), '{}') FROM (
@@ -70,6 +90,7 @@ BEGIN
 			USING ERRCODE = 'PB104', HINT = 'Check the connection string and log.dirs.';
 	END IF;
 
+	PERFORM let_in(a.id, a.directory);
 	SELECT * INTO o FROM brokers b WHERE b.broker_id = a.id;
 	known := FOUND;
 	PERFORM pg_stat_clear_snapshot();

@@ -92,11 +92,17 @@ BEGIN
 					UPDATE cluster SET configs_version = v;
 				WHEN 'topic.delete' THEN
 					PERFORM drop_partitions(o.topic_id, v);
+				ELSE
+					PERFORM take_up_request(o, v, c.epoch_floor, c.pg_incarnation);
 			END CASE;
+			IF o.args ? 'min.insync.replicas' AND o.kind LIKE '%.config' THEN
+				PERFORM forget_eligible(o.topic_id, v);
+			END IF;
 			IF o.args ? 'unclean.leader.election.enable' THEN
 				PERFORM decide('leaderless', '{}', v, c.epoch_floor, c.pg_incarnation, 'unclean.leader.election.enable was changed');
 			END IF;
-			UPDATE operations SET state = 'done', waiting_for = NULL, finished_at = clock_timestamp() WHERE operation_id = o.operation_id;
+			UPDATE operations SET state = 'done', waiting_for = NULL, finished_at = clock_timestamp(), args = args || jsonb_build_object('version', v) WHERE operation_id = o.operation_id
+				AND state = 'waiting'; -- what takes longer is running now
 		EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
 			NULL; -- somebody holds a row of it: next round
 		WHEN OTHERS THEN
@@ -130,6 +136,7 @@ BEGIN
 	DELETE FROM operation_parts p USING gone WHERE p.operation_id = gone.operation_id;
 	GET DIAGNOSTICS n = ROW_COUNT;
 	total := total + n;
+	DELETE FROM moves m WHERE NOT EXISTS (SELECT FROM operations o WHERE o.operation_id = m.operation_id);
 	-- A tombstone whose logs are gone everywhere: a disk that comes back with one is stray, kept and reported.
 	DELETE FROM topics WHERE topic_id IN (
 		SELECT topic_id FROM topics WHERE deleted_at < now() - keep AND logs_on = '{}' LIMIT 1000);
@@ -187,6 +194,8 @@ BEGIN
 		PERFORM pg_terminate_backend(c.controller_pid);
 	END IF;
 	v := take_up(v);
+	v := go_on(v);
+	v := balance_leaders(v);
 	did_something := did_something OR v IS NOT NULL;
 	did_something := prune() OR did_something;
 	SELECT x.version INTO metadata_version FROM cluster x;

@@ -151,7 +151,7 @@ BEGIN
 			HINT = 'Partitions cannot be taken away; make a new topic.';
 	END IF;
 	IF more IS NOT NULL THEN
-		SELECT * INTO a FROM check_assignment(more, t.partitions, t.replication_factor);
+		SELECT * INTO a FROM check_assignment(more, t.partitions, topic_factor(t));
 		IF a.count <> total - t.partitions THEN
 			RAISE EXCEPTION 'the assignment has % partitions, % are added', a.count, total - t.partitions USING ERRCODE = 'PB039';
 		END IF;

@@ -30,9 +30,13 @@ $$;
 
 CREATE FUNCTION broker_internal.brokers_1(since bigint)
 RETURNS TABLE (broker_id int, broker_epoch bigint, state text, rack text, endpoints jsonb, version bigint) STABLE LANGUAGE sql AS $$
-	SELECT b.broker_id, b.broker_epoch, CASE WHEN b.fenced THEN 'dead' WHEN b.stopping THEN 'draining' ELSE 'alive' END,
+	SELECT b.broker_id, b.broker_epoch, CASE WHEN b.fenced THEN 'dead' WHEN b.stopping OR b.drained OR b.decommissioning THEN 'draining' ELSE 'alive' END,
 		b.rack, b.endpoints, b.changed_version
-	FROM brokers b WHERE b.changed_version > since ORDER BY 1
+	FROM brokers b WHERE b.changed_version > since
+	UNION ALL
+	SELECT f.broker_id, f.broker_epoch, 'unregistered', f.rack, f.endpoints, f.changed_version
+	FROM former_brokers f WHERE since > 0 AND f.changed_version > since
+	ORDER BY 1
 $$;
 
 -- A page of topics that changed after `since`; `since` 0, or one that is pruned from the changes: all.

@@ -223,6 +223,9 @@ BEGIN
 			ELSE
 				UPDATE cluster SET configs_version = n.version;
 			END IF;
+			IF scope_ <> 'group' AND (r -> 'ops')::text LIKE '%min.insync.replicas%' THEN
+				PERFORM forget_eligible(CASE WHEN scope_ = 'topic' THEN t.topic_id END, n.version);
+			END IF;
 			IF scope_ <> 'group' AND (r -> 'ops')::text LIKE '%unclean.leader.election.enable%' THEN
 				SELECT * INTO c FROM cluster;
 				PERFORM decide('leaderless', '{}', n.version, c.epoch_floor, c.pg_incarnation, 'unclean.leader.election.enable was changed');

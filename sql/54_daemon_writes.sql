@@ -24,11 +24,14 @@ DECLARE
 	me          int := alter_isr_1.broker_id;
 	v           bigint;
 	inc         bigint;
+	floor       int;
 	min_default int;
+	min_is_new  bool;
 BEGIN
-	SELECT n.version, n.incarnation INTO v, inc FROM next_version() n;
+	SELECT n.version, n.incarnation, n.epoch_floor INTO v, inc, floor FROM next_version() n;
 	PERFORM check_broker(me, alter_isr_1.broker_epoch);
-	min_default := cluster_setting('min.insync.replicas')::int;
+	min_default := least_min_isr();
+	min_is_new := min_isr_is_new();
 	RETURN QUERY
 	WITH r AS MATERIALIZED (
 		SELECT x.n, x.t, x.p, x.le, x.pe, m.ids, m.epochs
@@ -37,8 +40,9 @@ BEGIN
 				FROM jsonb_array_elements(new_isrs -> (x.n - 1)::int) WITH ORDINALITY j(e, o)) m
 	), u AS (
 		UPDATE partitions q SET isr = r.ids, partition_epoch = q.partition_epoch + 1, version = v,
-			elr = CASE WHEN cardinality(r.ids) >= coalesce((SELECT c.value::int FROM configs c WHERE c.scope = 'topic' AND c.object = q.topic_id::text AND c.config_key = 'min.insync.replicas'), min_default)
-				THEN '{}' ELSE without(q.elr || without(without(q.isr, q.elr), r.ids), r.ids) END
+			elr = CASE WHEN cardinality(r.ids) >= min_isr(coalesce((SELECT c.value::int FROM configs c WHERE c.scope = 'topic' AND c.object = q.topic_id::text AND c.config_key = 'min.insync.replicas'), min_default),
+						cardinality(q.replicas), cardinality(q.adding), cardinality(q.removing))
+				THEN '{}' ELSE without(q.elr || CASE WHEN min_is_new THEN '{}' ELSE without(without(q.isr, q.elr), r.ids) END, r.ids) END
 		FROM r
 		WHERE q.topic_id = r.t AND q.partition = r.p AND q.leader = me AND q.leader_epoch = r.le AND q.partition_epoch = r.pe
 			AND r.ids <@ q.replicas AND me = ANY (r.ids) AND cardinality(r.ids) = (SELECT count(DISTINCT i) FROM unnest(r.ids) i)
@@ -57,6 +61,8 @@ BEGIN
 	SELECT r.t, r.p, u.topic_id IS NOT NULL, q.leader, q.leader_epoch, coalesce(u.partition_epoch, q.partition_epoch), coalesce(u.isr, q.isr)
 	FROM r LEFT JOIN u ON u.topic_id = r.t AND u.partition = r.p LEFT JOIN partitions q ON q.topic_id = r.t AND q.partition = r.p
 	ORDER BY r.n;
+	-- The one that was missing may be in now.  What the caller is told is its own change: the rest it reads.
+	PERFORM finish_moves(v, floor, inc);
 END
 $$;
 

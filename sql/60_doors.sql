@@ -201,7 +201,7 @@ BEGIN
 		RETURN open;
 	END IF;
 	-- Decided; now the brokers are to act on it.  One that does not say what it applied is not waited for.
-	SELECT greatest(max(ch.version), max(c.configs_version) FILTER (WHERE y.topic_id IS NULL)) INTO target
+	SELECT greatest(max(ch.version), max(c.configs_version) FILTER (WHERE y.topic_id IS NULL), max((y.args ->> 'version')::bigint)) INTO target
 		FROM operations y LEFT JOIN changes ch ON ch.topic_id = y.topic_id, cluster c
 		WHERE y.state = 'done' AND CASE WHEN id IS NULL THEN y.session_pid = pg_backend_pid() AND y.session_start = my_session_start() ELSE y.operation_id = id END;
 	PERFORM pg_stat_clear_snapshot();

@@ -26,6 +26,36 @@ CREATE FUNCTION broker.alter_cluster(config jsonb)
 CREATE FUNCTION broker.alter_broker(broker_id int, config jsonb)
 	RETURNS TABLE (config_key text, old_value text, new_value text, source text) LANGUAGE c AS 'MODULE_PATHNAME', 'pgb_alter_broker_1';
 
+CREATE FUNCTION broker.set_replication_factor(topic text, replication_factor int, dry_run bool DEFAULT false)
+	RETURNS TABLE (topic text, partition int, replicas int[], target_replicas int[], bytes_to_copy bigint) LANGUAGE c AS 'MODULE_PATHNAME', 'pgb_set_replication_factor_1';
+
+CREATE FUNCTION broker.reassign_partitions(topic text DEFAULT NULL, partitions int[] DEFAULT NULL, replicas int[] DEFAULT NULL, brokers int[] DEFAULT NULL, dry_run bool DEFAULT false)
+	RETURNS TABLE (topic text, partition int, replicas int[], target_replicas int[], bytes_to_copy bigint) LANGUAGE c AS 'MODULE_PATHNAME', 'pgb_reassign_partitions_1';
+
+CREATE FUNCTION broker.cancel_reassignment(topic text DEFAULT NULL, partitions int[] DEFAULT NULL)
+	RETURNS TABLE (topic text, partition int, replicas int[]) LANGUAGE c AS 'MODULE_PATHNAME', 'pgb_cancel_reassignment_1';
+
+CREATE FUNCTION broker.elect_leaders(topic text DEFAULT NULL, partitions int[] DEFAULT NULL, unclean bool DEFAULT false)
+	RETURNS TABLE (topic text, partition int, old_leader int, new_leader int) LANGUAGE c AS 'MODULE_PATHNAME', 'pgb_elect_leaders_1';
+
+CREATE FUNCTION broker.drain_broker(broker_id int)
+	RETURNS int LANGUAGE c AS 'MODULE_PATHNAME', 'pgb_drain_broker_1';
+
+CREATE FUNCTION broker.undrain_broker(broker_id int)
+	RETURNS bool LANGUAGE c AS 'MODULE_PATHNAME', 'pgb_undrain_broker_1';
+
+CREATE FUNCTION broker.decommission_broker(broker_id int, dry_run bool DEFAULT false)
+	RETURNS TABLE (topic text, partition int, replicas int[], target_replicas int[], bytes_to_copy bigint) LANGUAGE c AS 'MODULE_PATHNAME', 'pgb_decommission_broker_1';
+
+CREATE FUNCTION broker.fence_broker(broker_id int)
+	RETURNS bool LANGUAGE c AS 'MODULE_PATHNAME', 'pgb_fence_broker_1';
+
+CREATE FUNCTION broker.unfence_broker(broker_id int)
+	RETURNS bool LANGUAGE c AS 'MODULE_PATHNAME', 'pgb_unfence_broker_1';
+
+CREATE FUNCTION broker.unregister_broker(broker_id int, force bool DEFAULT false)
+	RETURNS bool LANGUAGE c AS 'MODULE_PATHNAME', 'pgb_unregister_broker_1';
+
 CREATE FUNCTION broker.cancel_operation(operation_id bigint)
 	RETURNS bool LANGUAGE c AS 'MODULE_PATHNAME', 'pgb_cancel_operation_1';
 

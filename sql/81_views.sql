@@ -22,7 +22,7 @@ CREATE VIEW broker.partitions WITH (security_barrier) AS
 		ARRAY (SELECT r FROM unnest(s.replicas) WITH ORDINALITY u(r, n) WHERE NOT EXISTS (SELECT FROM broker_internal.brokers b WHERE b.broker_id = r AND NOT b.fenced) ORDER BY n) AS offline_replicas,
 		s.is_offline, s.is_under_replicated, s.is_under_min_isr, s.is_at_min_isr, s.leader_since,
 		f.log_start_offset, f.high_watermark, f.last_stable_offset, f.log_end_offset, f.high_watermark - f.log_start_offset AS records,
-		f.size_bytes, f.last_append_at, f.reported_at, clock_timestamp() - f.reported_at AS report_age
+		f.size_bytes, f.last_append_at, f.reported_at, clock_timestamp() - f.reported_at AS report_age, s.elr
 	FROM broker_internal.partition_states s
 		LEFT JOIN LATERAL (SELECT r.*, b.reported_at FROM broker_internal.partition_reports r LEFT JOIN broker_internal.broker_reports b USING (broker_id)
 			WHERE r.topic_id = s.topic_id AND r.partition = s.partition ORDER BY r.broker_id IS NOT DISTINCT FROM s.leader DESC, r.changed_at DESC LIMIT 1) f ON true
@@ -40,6 +40,21 @@ CREATE VIEW broker.replicas WITH (security_barrier) AS
 		LEFT JOIN broker_internal.partition_reports f ON f.topic_id = s.topic_id AND f.partition = s.partition AND f.broker_id = r.id
 		LEFT JOIN broker_internal.partition_reports l ON l.topic_id = s.topic_id AND l.partition = s.partition AND l.broker_id = s.leader
 	WHERE (SELECT broker_internal.can_view());
+
+CREATE VIEW broker.reassignments WITH (security_barrier) AS
+	SELECT s.topic, s.partition, s.origin AS replicas, broker_internal.without(s.replicas, s.removing) AS target_replicas, s.adding, s.removing,
+		(SELECT sum(greatest(coalesce(l.size_bytes, 0) - coalesce(r.size_bytes, 0), 0))::bigint FROM unnest(s.adding) a(id)
+			LEFT JOIN broker_internal.partition_reports r ON r.topic_id = s.topic_id AND r.partition = s.partition AND r.broker_id = a.id) AS bytes_left,
+		s.move_since AS started_at, s.move_by AS requested_by,
+		CASE WHEN s.leader IS NULL THEN 'a leader'
+			WHEN d.ids IS NOT NULL THEN 'broker ' || d.ids || ', which is dead'
+			WHEN NOT s.adding <@ s.isr THEN 'broker ' || array_to_string(broker_internal.without(s.adding, s.isr), ', ') || ' to copy the log'
+			ELSE 'more of ' || broker_internal.without(s.replicas, s.removing)::text || ' to be in sync' END AS waiting_for
+	FROM broker_internal.partition_states s
+		LEFT JOIN broker_internal.partition_reports l ON l.topic_id = s.topic_id AND l.partition = s.partition AND l.broker_id = s.leader
+		CROSS JOIN LATERAL (SELECT string_agg(a.id::text, ', ') AS ids FROM unnest(broker_internal.without(s.adding, s.isr)) a(id)
+			WHERE NOT EXISTS (SELECT FROM broker_internal.brokers b WHERE b.broker_id = a.id AND NOT b.fenced)) d
+	WHERE s.origin IS NOT NULL AND (SELECT broker_internal.can_view());
 
 CREATE VIEW broker.topic_configs WITH (security_barrier) AS
 	SELECT v.topic, v.config_key, v.value, broker_internal.config_pretty('topic', v.config_key, v.value) AS pretty, v.source, v.default_value, v.changed_at, v.changed_by
@@ -62,8 +77,8 @@ CREATE VIEW broker.settings WITH (security_barrier) AS
 	WHERE k.scope = 'broker' AND (SELECT broker_internal.can_view());
 
 CREATE VIEW broker.topics WITH (security_barrier) AS
-	SELECT t.topic, t.topic_id, t.partitions, t.replication_factor,
-		coalesce(o.min_isr, d.min_isr)::int AS min_isr, coalesce(o.cleanup_policy, d.cleanup_policy) AS cleanup_policy,
+	SELECT t.topic, t.topic_id, t.partitions, coalesce(z.factor, t.replication_factor) AS replication_factor,
+		coalesce(coalesce(o.min_isr, d.min_isr)::int, broker_internal.min_isr(NULL, coalesce(z.replicas, t.replication_factor), coalesce(z.adding, 0), coalesce(z.removing, 0))) AS min_isr, coalesce(o.cleanup_policy, d.cleanup_policy) AS cleanup_policy,
 		broker_internal.config_pretty('topic', 'retention.ms', coalesce(o.retention_ms, d.retention_ms))
 			|| CASE WHEN coalesce(o.retention_bytes, d.retention_bytes)::bigint >= 0
 				THEN ', ' || broker_internal.config_pretty('topic', 'retention.bytes', coalesce(o.retention_bytes, d.retention_bytes)) || ' a partition' ELSE '' END AS retention,
@@ -72,7 +87,7 @@ CREATE VIEW broker.topics WITH (security_barrier) AS
 		coalesce(p.under_min_isr, 0)::int AS under_min_isr,
 		f.records, f.size_bytes, f.last_append_at, t.created_at, t.created_by, f.reported_at, clock_timestamp() - f.reported_at AS report_age
 	FROM broker_internal.topics t
-		CROSS JOIN (SELECT max(value) FILTER (WHERE config_key = 'min.insync.replicas') AS min_isr, max(value) FILTER (WHERE config_key = 'log.cleanup.policy') AS cleanup_policy,
+		CROSS JOIN (SELECT max(value) FILTER (WHERE config_key = 'min.insync.replicas' AND source <> 'default') AS min_isr, max(value) FILTER (WHERE config_key = 'log.cleanup.policy') AS cleanup_policy,
 			max(value) FILTER (WHERE config_key = 'log.retention.ms') AS retention_ms, max(value) FILTER (WHERE config_key = 'log.retention.bytes') AS retention_bytes
 			FROM broker_internal.cluster_values) d
 		LEFT JOIN LATERAL (SELECT count(*) AS overrides, max(c.value) FILTER (WHERE c.config_key = 'min.insync.replicas') AS min_isr,
@@ -80,12 +95,14 @@ CREATE VIEW broker.topics WITH (security_barrier) AS
 			max(c.value) FILTER (WHERE c.config_key = 'retention.bytes') AS retention_bytes
 			FROM broker_internal.configs c WHERE c.scope = 'topic' AND c.object = t.topic_id::text) o ON true
 		LEFT JOIN LATERAL (SELECT count(*) FILTER (WHERE q.leader IS NULL) AS offline, count(*) FILTER (WHERE cardinality(q.isr) < cardinality(q.replicas) - cardinality(q.adding)) AS under_replicated,
-			count(*) FILTER (WHERE cardinality(q.isr) < coalesce(o.min_isr, d.min_isr)::int) AS under_min_isr
+			count(*) FILTER (WHERE cardinality(q.isr) < broker_internal.min_isr(coalesce(o.min_isr, d.min_isr)::int, cardinality(q.replicas), cardinality(q.adding), cardinality(q.removing))) AS under_min_isr
 			FROM broker_internal.partitions q WHERE q.topic_id = t.topic_id) p ON true
 		LEFT JOIN LATERAL (SELECT sum(r.high_watermark - r.log_start_offset)::bigint AS records, sum(r.size_bytes)::bigint AS size_bytes, max(r.last_append_at) AS last_append_at, min(b.reported_at) AS reported_at
 			FROM broker_internal.partitions q JOIN broker_internal.partition_reports r ON r.topic_id = q.topic_id AND r.partition = q.partition AND r.broker_id = q.leader
 				LEFT JOIN broker_internal.broker_reports b ON b.broker_id = r.broker_id
 			WHERE q.topic_id = t.topic_id) f ON true
+		LEFT JOIN LATERAL (SELECT cardinality(q.replicas) AS replicas, cardinality(q.adding) AS adding, cardinality(q.removing) AS removing, cardinality(q.replicas) - cardinality(q.removing) AS factor
+			FROM broker_internal.partitions q WHERE q.topic_id = t.topic_id AND q.partition = 0) z ON true
 	WHERE t.deleted_at IS NULL AND (SELECT broker_internal.can_view());
 
 CREATE VIEW broker.events WITH (security_barrier) AS
@@ -96,8 +113,9 @@ CREATE VIEW broker.events WITH (security_barrier) AS
 -- Everybody sees what he asked for himself.
 CREATE VIEW broker.operations WITH (security_barrier) AS
 	SELECT o.operation_id, o.kind, o.object, o.state,
-		CASE WHEN o.state = 'done' THEN 1 WHEN p.total > 0 THEN round(p.finished::numeric / p.total, 3) ELSE 0 END AS progress,
+		CASE WHEN o.state = 'done' THEN 1 WHEN m.total > 0 THEN round(m.finished::numeric / m.total, 3) WHEN p.total > 0 THEN round(p.finished::numeric / p.total, 3) ELSE 0 END AS progress,
 		o.waiting_for, o.error, o.requested_by, o.requested_at, o.finished_at
 	FROM broker_internal.operations o
 		LEFT JOIN LATERAL (SELECT count(*) AS total, count(q.error_code) AS finished FROM broker_internal.operation_parts q WHERE q.operation_id = o.operation_id) p ON true
+		LEFT JOIN LATERAL (SELECT count(*) AS total, count(*) FILTER (WHERE q.state NOT IN ('waiting', 'started')) AS finished FROM broker_internal.moves q WHERE q.operation_id = o.operation_id) m ON true
 	WHERE (SELECT broker_internal.can_view()) OR o.requested_by = current_user;

@@ -17,8 +17,22 @@ CREATE VIEW broker.problems WITH (security_barrier) AS
 		UNION ALL
 		SELECT 'critical', s.last_seen_at, 'broker ' || s.broker_id,
 			format('dead for %s s, %s', round(extract(epoch FROM clock_timestamp() - s.last_seen_at)), coalesce(s.fenced_why, 'session ended')),
-			format('Start brokerd on %s.', coalesce((SELECT string_agg(DISTINCT e ->> 'host', ', ') FROM jsonb_array_elements(s.endpoints) e), 'its host'))
+			CASE WHEN s.decommissioning THEN 'It is being decommissioned; see broker.operations.' ELSE format('Start brokerd on %s, or broker.decommission_broker(%s).', coalesce((SELECT string_agg(DISTINCT e ->> 'host', ', ') FROM jsonb_array_elements(s.endpoints) e), 'its host'), s.broker_id) END
 		FROM broker_internal.broker_states s WHERE s.state = 'dead'
+		UNION ALL
+		SELECT 'warning', s.fenced_at, 'broker ' || s.broker_id, format('kept out of the cluster: %s', coalesce(s.fenced_why, 'fenced')), format('broker.unfence_broker(%s) lets it in again.', s.broker_id)
+		FROM broker_internal.broker_states s WHERE s.state = 'fenced'
+		UNION ALL
+		SELECT 'info', NULL, 'broker ' || s.broker_id, 'drained: it leads only what nobody else can lead', format('broker.undrain_broker(%s) when its work is done.', s.broker_id)
+		FROM broker_internal.broker_states s WHERE s.is_alive AND s.drained
+		UNION ALL
+		SELECT 'warning', NULL, 'topic ' || g.topic, format('%s of its partitions have replicas on brokers that are not registered: %s', g.n, g.ids), format('broker.reassign_partitions(%L) places them anew.', g.topic)
+		FROM (SELECT t.topic, count(DISTINCT p.partition) AS n, string_agg(DISTINCT r.id::text, ', ') AS ids FROM broker_internal.partitions p JOIN broker_internal.topics t USING (topic_id), unnest(p.replicas) r(id)
+			WHERE NOT EXISTS (SELECT FROM broker_internal.brokers b WHERE b.broker_id = r.id) GROUP BY 1) g
+		UNION ALL
+		SELECT 'warning', g.since, 'topic ' || g.topic, format('%s of its partitions are being reassigned for %s min', g.n, round(extract(epoch FROM clock_timestamp() - g.since) / 60)), 'See waiting_for in broker.reassignments; broker.cancel_reassignment takes it back.'
+		FROM (SELECT t.topic, count(*) AS n, min(p.move_since) AS since FROM broker_internal.partitions p JOIN broker_internal.topics t USING (topic_id) WHERE p.origin IS NOT NULL GROUP BY 1) g
+		WHERE g.since < clock_timestamp() - interval '10 min'
 		UNION ALL
 		SELECT CASE WHEN s.disk_free_bytes * 20 < s.disk_total_bytes THEN 'critical' ELSE 'warning' END, s.reported_at, 'broker ' || s.broker_id,
 			format('disk nearly full: %s%% free', s.disk_free_bytes * 100 / s.disk_total_bytes), 'Lower retention.ms or retention.bytes of large topics, or add space. A full disk refuses writes.'
@@ -28,7 +42,7 @@ CREATE VIEW broker.problems WITH (security_barrier) AS
 		FROM broker_internal.broker_states s WHERE s.state = 'alive' AND s.reported_at < clock_timestamp() - coalesce(nullif(current_setting('broker.stale_after', true), ''), '30s')::interval
 		UNION ALL
 		SELECT 'critical', s.registered_at, 'broker ' || s.broker_id, format('clients are told %s:%s, which is no address to connect to', e ->> 'host', e ->> 'port'), 'Set advertised.listeners.'
-		FROM broker_internal.broker_states s, jsonb_array_elements(s.endpoints) e WHERE s.state <> 'dead' AND e ->> 'host' IN ('0.0.0.0', '::', '')
+		FROM broker_internal.broker_states s, jsonb_array_elements(s.endpoints) e WHERE s.is_alive AND e ->> 'host' IN ('0.0.0.0', '::', '')
 		UNION ALL
 		SELECT 'critical', r.changed_at, format('%s-%s on broker %s', t.topic, r.partition, r.broker_id), 'the log is offline', 'The broker''s log says why. See broker.events.'
 		FROM broker_internal.partition_reports r JOIN broker_internal.topics t USING (topic_id) WHERE r.is_online = false AND t.deleted_at IS NULL
@@ -37,10 +51,10 @@ CREATE VIEW broker.problems WITH (security_barrier) AS
 		FROM broker_internal.operations o WHERE o.state IN ('waiting', 'running') AND o.requested_at < clock_timestamp() - interval '30 s'
 		UNION ALL
 		SELECT 'warning', NULL, 'cluster', format('brokers run different versions: %s', string_agg(DISTINCT s.software, ', ')), 'Finish the upgrade broker by broker.'
-		FROM broker_internal.broker_states s WHERE s.state <> 'dead' HAVING count(DISTINCT s.software) > 1
+		FROM broker_internal.broker_states s WHERE s.is_alive HAVING count(DISTINCT s.software) > 1
 		UNION ALL
 		SELECT 'critical', c.controller_since, 'cluster', 'no broker is alive', 'Start brokerd.'
-		FROM broker_internal.cluster c WHERE NOT pg_is_in_recovery() AND NOT EXISTS (SELECT FROM broker_internal.broker_states s WHERE s.state <> 'dead')
+		FROM broker_internal.cluster c WHERE NOT pg_is_in_recovery() AND NOT EXISTS (SELECT FROM broker_internal.broker_states s WHERE s.is_alive)
 		UNION ALL
 		SELECT 'warning', c.incarnation_since, 'cluster', format('PostgreSQL went back or was restored: %s partitions wait for their replicas to report', n.n), 'Start every broker that has replicas of them. Until then nobody new is elected there.'
 		FROM broker_internal.cluster c, LATERAL (SELECT count(*) AS n FROM broker_internal.partitions p WHERE p.incarnation <> c.pg_incarnation AND cardinality(p.replicas) > 1) n WHERE n.n > 0
@@ -60,12 +74,12 @@ CREATE VIEW broker.problems WITH (security_barrier) AS
 CREATE VIEW broker.cluster WITH (security_barrier) AS
 	SELECT c.cluster_id, k.controller_id, c.controller_epoch, CASE WHEN k.controller_id IS NOT NULL THEN c.controller_since END AS controller_since,
 		(SELECT count(*)::int FROM broker_internal.brokers) AS brokers,
-		(SELECT count(*)::int FROM broker_internal.broker_states s WHERE s.state <> 'dead') AS brokers_alive,
+		(SELECT count(*)::int FROM broker_internal.broker_states s WHERE s.is_alive) AS brokers_alive,
 		(SELECT count(*) FROM broker_internal.topics t WHERE t.deleted_at IS NULL) AS topics,
 		p.partitions, p.offline_partitions, p.under_replicated_partitions, p.under_min_isr_partitions,
 		(SELECT count(*)::int FROM broker.problems) AS problems,
 		(SELECT extversion FROM pg_extension WHERE extname = 'pg_broker') AS extension_version,
-		(SELECT s.software FROM broker_internal.broker_states s WHERE s.state <> 'dead' ORDER BY string_to_array(regexp_replace(s.software, '[^0-9.].*$', ''), '.')::text[], s.software LIMIT 1) AS oldest_broker_version
+		(SELECT s.software FROM broker_internal.broker_states s WHERE s.is_alive ORDER BY string_to_array(regexp_replace(s.software, '[^0-9.].*$', ''), '.')::text[], s.software LIMIT 1) AS oldest_broker_version
 	FROM (SELECT 1) one LEFT JOIN broker_internal.cluster c ON true
 		LEFT JOIN LATERAL (SELECT s.broker_id AS controller_id FROM broker_internal.broker_states s WHERE s.is_controller LIMIT 1) k ON true
 		CROSS JOIN (SELECT count(*) AS partitions, count(*) FILTER (WHERE s.is_offline) AS offline_partitions, count(*) FILTER (WHERE s.is_under_replicated) AS under_replicated_partitions,

@@ -14,6 +14,7 @@ topic_effective_config(PartitionTable *t, const MetaTopic *topic, PartitionTopic
 	const TopicConfigs *configs = t->opt.configs;
 	const MetaImage *image = t->opt.image;
 	LogConfig *c = &out->log_config;
+	ConfigSource min_isr_from = CONFIG_SOURCE_DEFAULT;
 
 #define LONG_OF(key) topic_config_int(configs, image, topic, key)
 #define INT_OF(key)  to_int32(LONG_OF(key))
@@ -35,7 +36,8 @@ topic_effective_config(PartitionTable *t, const MetaTopic *topic, PartitionTopic
 								"LogAppendTime") == 0;
 	c->timestamp_before_max_ms = LONG_OF("message.timestamp.before.max.ms");
 	c->timestamp_after_max_ms = LONG_OF("message.timestamp.after.max.ms");
-	out->min_isr = INT_OF("min.insync.replicas");
+	(void) topic_config_text(configs, image, topic, "min.insync.replicas", &min_isr_from);
+	out->min_isr = min_isr_from == CONFIG_SOURCE_DEFAULT ? -1 : INT_OF("min.insync.replicas");
 	out->compacted = c->cleanup_compact;
 #undef INT_OF
 #undef LONG_OF

@@ -113,6 +113,13 @@ partitions_report_again(PartitionTable *t, Partition *p)
 	partition_mark_dirty(t, p);
 }
 
+/* When nobody has set min.insync.replicas it goes by the partition's replicas. */
+static int
+partition_min_isr(const Partition *p)
+{
+	return p->topic->min_isr >= 0 ? p->topic->min_isr : p->default_min_isr;
+}
+
 void
 partition_advance(PartitionTable *t, Partition *p)
 {
@@ -128,7 +135,7 @@ partition_advance(PartitionTable *t, Partition *p)
 			.current = p->high_watermark,
 			.leader_synced_end = synced,
 			.isr_size = p->isr_size,
-			.min_isr = p->topic->min_isr,
+			.min_isr = partition_min_isr(p),
 			.n_assigned = p->n_replicas,
 			.followers = followers,
 			.n_followers = leadership_ends(p->lead, followers),
@@ -207,7 +214,7 @@ partition_check_leader(const Partition *p, int32_t current_leader_epoch)
 bool
 partition_enough_replicas(const Partition *p)
 {
-	return p->isr_size >= hw_effective_min_isr(p->topic->min_isr, p->n_replicas);
+	return p->isr_size >= hw_effective_min_isr(partition_min_isr(p), p->n_replicas);
 }
 
 int16_t

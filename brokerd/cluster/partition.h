@@ -59,9 +59,10 @@ struct Partition
 	int32_t partition_epoch;
 	int16_t isr_size;
 	int16_t n_replicas;
-	bool is_replica; /* this broker is one of its replicas */
-	bool leading;    /* this broker is its leader */
-	bool stray;      /* a log of another topic id stands where ours should be */
+	int16_t default_min_isr; /* by its replicas, where nobody has set one */
+	bool is_replica;         /* this broker is one of its replicas */
+	bool leading;            /* this broker is its leader */
+	bool stray;              /* a log of another topic id stands where ours should be */
 	bool reported_failed;
 	Log *log; /* NULL: not here, or it could not be made */
 	int64_t high_watermark;
@@ -81,7 +82,7 @@ struct PartitionTopic
 	int32_t n_partitions;
 	Partition **partitions; /* n_partitions of them; each stays where it is while the topic lives */
 	LogConfig log_config;
-	int32_t min_isr;
+	int32_t min_isr; /* -1: nobody has set it */
 	bool compacted;
 	UT_hash_handle by_name;
 	UT_hash_handle by_id;

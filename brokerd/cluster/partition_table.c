@@ -7,6 +7,7 @@
 #include "brokerd/cluster/fetcher.h"
 #include "brokerd/cluster/leadership.h"
 #include "brokerd/cluster/replication.h"
+#include "extension/min_isr.h"
 #include "wire/errors.h"
 
 PartitionTable *
@@ -33,12 +34,18 @@ free_topic(PartitionTable *t, PartitionTopic *topic)
 	free(topic);
 }
 
+static void
+end_leadership(Partition *p)
+{
+	leadership_free(p->lead);
+	p->lead = NULL;
+}
+
 /* What a partition does for others, and others for it, ends. */
 static void
 end_replication(Partition *p)
 {
-	leadership_free(p->lead);
-	p->lead = NULL;
+	end_leadership(p);
 	fetcher_unfollow(p);
 }
 
@@ -228,11 +235,8 @@ set_leading(PartitionTable *t, Partition *p, bool leading)
 	t->n_leading += leading ? 1 : -1;
 	if (leading && p->log != NULL)
 		p->epoch_start = log_appended_end(p->log);
-	if (leading)
-		return;
-	leadership_free(p->lead);
-	p->lead = NULL;
-	partition_fail_waiters(p, KERR_NOT_LEADER_OR_FOLLOWER);
+	if (!leading)
+		partition_fail_waiters(p, KERR_NOT_LEADER_OR_FOLLOWER);
 }
 
 /*
@@ -254,10 +258,7 @@ apply_replication(PartitionTable *t, Partition *p, const MetaPartition *meta)
 	if (p->leading && meta->n_replicas > 1)
 		leadership_apply(&p->lead, p, meta, t);
 	else
-	{
-		leadership_free(p->lead);
-		p->lead = NULL;
-	}
+		end_leadership(p);
 	if (p->is_replica && !p->leading && p->log != NULL && p->leader >= 0 && p->leader != t->opt.node_id)
 		fetcher_follow(t->replication->fetcher, p, meta_partition_in_isr(meta, t->opt.node_id));
 	else
@@ -272,13 +273,17 @@ apply_partition(PartitionTable *t, Partition *p, const MetaPartition *meta)
 	if (meta->partition_epoch < 0 || is_older(p, meta))
 		return;
 	/* A leadership in a new epoch is another leadership, also when it is ours again. */
-	if (p->leading && meta->leader_epoch != p->leader_epoch)
+	if (meta->leader_epoch != p->leader_epoch)
+	{
 		set_leading(t, p, false);
+		end_leadership(p);
+	}
 	p->leader = meta->leader;
 	p->leader_epoch = meta->leader_epoch;
 	p->partition_epoch = meta->partition_epoch;
 	p->isr_size = meta->n_isr;
 	p->n_replicas = meta->n_replicas;
+	p->default_min_isr = (int16_t) min_isr_of(-1, meta->n_replicas, meta->n_adding, meta->n_removing);
 	p->is_replica = meta_partition_has_replica(meta, t->opt.node_id);
 	if (p->is_replica)
 		ensure_log(t, p);
@@ -373,6 +378,10 @@ partitions_apply_all(PartitionTable *t)
 		partitions_apply_topic(t, m);
 }
 
+/*
+ * What is known of followers stays: when the same leadership goes on, a change of the ISR that may yet land still
+ * counts (hazards A2).
+ */
 void
 partitions_resign(PartitionTable *t)
 {

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "brokerd/meta/image_internal.h"
+#include "extension/min_isr.h"
 
 static const ConfigKey table[] = {
 #define CONFIG_KEY(name, scopes, type, unit, def, min, max, allowed, synonym, used, restart, doc)            \
@@ -195,6 +196,20 @@ find_dynamic(const TopicConfigs *configs, const MetaImage *image, const char *ke
 
 /* ---- values ---- */
 
+/* The table's, but for min.insync.replicas, which goes by the topic's replicas (those of partition 0). */
+static const char *
+topic_default(const MetaTopic *topic, const ConfigKey *row)
+{
+	const MetaPartition *first;
+
+	if (topic == NULL || strcmp(row->name, "min.insync.replicas") != 0)
+		return row->def;
+	first = meta_topic_partition(topic, 0);
+	return first != NULL && min_isr_of(-1, first->n_replicas, first->n_adding, first->n_removing) > 1
+			   ? "2"
+			   : row->def;
+}
+
 const char *
 topic_config_text(const TopicConfigs *configs, const MetaImage *image, const MetaTopic *topic,
 				  const char *key, ConfigSource *source)
@@ -215,7 +230,7 @@ topic_config_text(const TopicConfigs *configs, const MetaImage *image, const Met
 	if (value == NULL)
 	{
 		from = CONFIG_SOURCE_DEFAULT;
-		value = configs->sorted[row]->def;
+		value = topic_default(topic, configs->sorted[row]);
 	}
 	if (source != NULL)
 		*source = from;
@@ -370,7 +385,10 @@ topic_config_layers(const TopicConfigs *configs, const MetaImage *image, const M
 	for (int i = 0; i < OLDER_NAMES; i++)
 		if (strcmp(older_names[i].key, name) == 0)
 			add_static(configs, out, &n, older_names[i].name);
-	add_layer(out, &n, name, default_of(configs, name), CONFIG_SOURCE_DEFAULT);
+	add_layer(out, &n, name,
+			  scope == CFG_TOPIC && strcmp(name, "min.insync.replicas") == 0 ? topic_default(topic, row)
+																			 : default_of(configs, name),
+			  CONFIG_SOURCE_DEFAULT);
 	for (int i = 0; i < OLDER_NAMES; i++)
 		if (strcmp(older_names[i].key, name) == 0)
 			add_layer(out, &n, older_names[i].name, older_names[i].default_text, CONFIG_SOURCE_DEFAULT);

@@ -22,13 +22,13 @@ BLOCKS = {
                 || coalesce(' → ' || pg_get_function_result(p.oid), ''),
             h.description, h.needs, coalesce(' Errors: ' || h.errors || '.', ''), coalesce(' Kafka: ' || h.kafka_cli || '.', ''), h.example)
         FROM broker_internal.help h JOIN pg_proc p ON p.pronamespace = 'broker'::regnamespace AND p.proname = h.name WHERE h.kind = 'function'
-        ORDER BY array_position(ARRAY['create_topic', 'alter_topic', 'set_partition_count', 'delete_topic', 'delete_records', 'purge_topic', 'alter_cluster', 'alter_broker', 'wait', 'cancel_operation', 'help'], h.name), h.name""",
+        ORDER BY array_position(ARRAY['create_topic', 'alter_topic', 'set_partition_count', 'set_replication_factor', 'delete_topic', 'delete_records', 'purge_topic', 'reassign_partitions', 'cancel_reassignment', 'elect_leaders', 'drain_broker', 'undrain_broker', 'decommission_broker', 'fence_broker', 'unfence_broker', 'unregister_broker', 'alter_cluster', 'alter_broker', 'wait', 'cancel_operation', 'help'], h.name), h.name""",
     "views": """
         SELECT format(E'### %s\\n\\n%s Needs: %s.%s\\n\\n    %s\\n\\n| column | type | |\\n|-|-|-|\\n%s\\n', h.name, h.description, h.needs, coalesce(' Kafka: ' || h.kafka_cli || '.', ''), h.example,
             (SELECT string_agg(format('| %s | %s | %s |', a.attname, format_type(a.atttypid, a.atttypmod), col_description(a.attrelid, a.attnum)), E'\\n' ORDER BY a.attnum)
                 FROM pg_attribute a WHERE a.attrelid = ('broker.' || h.name)::regclass AND a.attnum > 0))
         FROM broker_internal.help h WHERE h.kind = 'view'
-        ORDER BY array_position(ARRAY['cluster', 'problems', 'brokers', 'topics', 'partitions', 'replicas', 'topic_configs', 'settings', 'config_keys', 'events', 'operations'], h.name), h.name""",
+        ORDER BY array_position(ARRAY['cluster', 'problems', 'brokers', 'topics', 'partitions', 'replicas', 'reassignments', 'topic_configs', 'settings', 'config_keys', 'events', 'operations'], h.name), h.name""",
     "configs": """
         SELECT format(E'### Keys of a %s\\n\\n| key | type | default | allowed | used | |\\n|-|-|-|-|-|-|\\n%s\\n', s.scope,
             (SELECT string_agg(format('| `%s` | %s%s | %s | %s | %s | %s |', k.config_key, k.type, coalesce(', ' || k.unit, ''),

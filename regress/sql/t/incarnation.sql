@@ -82,7 +82,7 @@ SELECT is(pg_temp.claim(1, 'gone', 3, 5, 7, '[2,3]', 4, 100) + pg_temp.claim(2, 
 \o /dev/null
 SELECT fx.tick(1, '{3}');
 \o
-SELECT is(fx.state('gone'), '2 {2} {}', 'and dies after that: an ordinary election');
+SELECT is(fx.state('gone'), '2 {2} {3}', 'and dies after that: an ordinary election');
 SELECT is((SELECT count(*) FROM broker_internal.partition_claims c JOIN broker_internal.topics t USING (topic_id) WHERE t.topic IN ('moved', 'same', 'gone', 'logs', 'shrunk')), 0::bigint, 'reports that were used are gone');
 SELECT throws_ok($$ SELECT broker_internal.claim_partitions_1(1, 5, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL) $$, 'PB077', NULL, 'an old epoch reports nothing');
 SELECT finish();

@@ -14,7 +14,8 @@ SELECT is((SELECT string_agg(format('%s.%s', relname, attname), ', ') FROM pg_cl
 SELECT is((SELECT count(*) FROM pg_class WHERE relnamespace = 'broker_internal'::regnamespace AND relpersistence = 'u'), 0::bigint, 'no unlogged table');
 SELECT is((SELECT count(*) FROM pg_class WHERE relnamespace = 'broker'::regnamespace AND relkind <> 'v'), 0::bigint, 'broker has views only');
 SELECT is((SELECT string_agg(relname, ', ') FROM pg_class WHERE relnamespace = 'broker'::regnamespace AND NOT coalesce('security_barrier=true' = ANY (reloptions), false)), NULL, 'each with security_barrier');
-SELECT is((SELECT count(*) FROM pg_index i WHERE i.indrelid = 'broker_internal.partitions'::regclass), 1::bigint, 'partitions has its primary key and no other index: updates stay HOT');
+SELECT is((SELECT string_agg(i.indexrelid::regclass || coalesce(' WHERE ' || pg_get_expr(i.indpred, i.indrelid), ''), ', ' ORDER BY 1) FROM pg_index i WHERE i.indrelid = 'broker_internal.partitions'::regclass),
+	'broker_internal.partitions_pkey, broker_internal.partitions_reassigned WHERE (origin IS NOT NULL)', 'partitions has its primary key and an index on what no election changes: their updates stay HOT');
 
 -- names, order and types of the columns are a contract
 CREATE FUNCTION pg_temp.columns(view text) RETURNS text LANGUAGE sql AS $$
@@ -29,7 +30,8 @@ SELECT is(pg_temp.columns('topics'), 'topic t, topic_id uuid, partitions i, repl
 SELECT is(pg_temp.columns('topic_configs'), 'topic t, config_key t, value t, pretty t, source t, default_value t, changed_at ts, changed_by t', 'topic_configs');
 SELECT is(pg_temp.columns('settings'), 'scope t, broker_id i, config_key t, value t, pretty t, source t, default_value t, changed_at ts, changed_by t', 'settings');
 SELECT is(pg_temp.columns('config_keys'), 'config_key t, scope t, unit t, default_value t, allowed t, is_used B, needs_restart B, description t', 'config_keys');
-SELECT is(pg_temp.columns('partitions'), 'topic t, partition i, leader i, preferred_leader i, leader_epoch i, partition_epoch i, replicas i[], isr i[], offline_replicas i[], is_offline B, is_under_replicated B, is_under_min_isr B, is_at_min_isr B, leader_since ts, log_start_offset b, high_watermark b, last_stable_offset b, log_end_offset b, records b, size_bytes b, last_append_at ts, reported_at ts, report_age iv', 'partitions');
+SELECT is(pg_temp.columns('partitions'), 'topic t, partition i, leader i, preferred_leader i, leader_epoch i, partition_epoch i, replicas i[], isr i[], offline_replicas i[], is_offline B, is_under_replicated B, is_under_min_isr B, is_at_min_isr B, leader_since ts, log_start_offset b, high_watermark b, last_stable_offset b, log_end_offset b, records b, size_bytes b, last_append_at ts, reported_at ts, report_age iv, elr i[]', 'partitions');
+SELECT is(pg_temp.columns('reassignments'), 'topic t, partition i, replicas i[], target_replicas i[], adding i[], removing i[], bytes_left b, started_at ts, requested_by t, waiting_for t', 'reassignments');
 SELECT is(pg_temp.columns('replicas'), 'topic t, partition i, broker_id i, is_leader B, in_sync B, state t, log_start_offset b, log_end_offset b, lag b, caught_up_at ts, size_bytes b, log_dir t, reported_at ts, report_age iv', 'replicas');
 SELECT is(pg_temp.columns('events'), 'event_id b, event_time ts, kind t, object t, topic t, partition i, broker_id i, group_id t, old t, new t, details jsonb, actor t, via t, client_addr inet, reason t', 'events');
 SELECT is(pg_temp.columns('operations'), 'operation_id b, kind t, object t, state t, progress numeric, waiting_for t, error t, requested_by t, requested_at ts, finished_at ts', 'operations');

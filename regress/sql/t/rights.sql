@@ -41,7 +41,7 @@ SELECT set_eq($$ SELECT p.oid FROM pg_proc p WHERE p.pronamespace = 'broker_inte
 	$$ SELECT p.oid FROM pg_proc p WHERE p.pronamespace = 'broker_internal'::regnamespace AND p.proname ~ '(_[0-9]+|^contract)$' $$,
 	'a daemon executes its contract and nothing else');
 SELECT set_eq($$ SELECT p.proname::text FROM pg_proc p WHERE p.pronamespace = 'broker_internal'::regnamespace AND has_function_privilege('t_nobody', p.oid, 'EXECUTE') $$,
-	ARRAY['can_view', 'session_activity', 'config_table', 'config_pretty', 'without'], 'what views call is for everybody, and checks for itself');
+	ARRAY['can_view', 'session_activity', 'config_table', 'config_pretty', 'without', 'min_isr'], 'what views call is for everybody, and checks for itself');
 SELECT is((SELECT count(*) FROM pg_class c, unnest(ARRAY['t_nobody', 't_viewer', 't_admin', 't_daemon']) r
 	WHERE c.relnamespace = 'broker_internal'::regnamespace AND c.relkind IN ('r', 'v', 'S') AND has_table_privilege(r, c.oid, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')), 0::bigint, 'nobody touches a table');
 SELECT is((SELECT count(*) FROM pg_class c, unnest(ARRAY['t_nobody', 't_viewer', 't_admin', 't_daemon']) r
@@ -61,7 +61,7 @@ BEGIN
 END
 $$;
 SELECT is(rows_as('t_nobody', 'broker.' || v), 0::bigint, 'without rights no row of ' || v)
-	FROM unnest(ARRAY['cluster', 'problems', 'brokers', 'topics', 'topic_configs', 'settings', 'partitions', 'replicas', 'events', 'operations']) v;
+	FROM unnest(ARRAY['cluster', 'problems', 'brokers', 'topics', 'topic_configs', 'settings', 'partitions', 'replicas', 'events', 'operations', 'reassignments']) v;
 SELECT cmp_ok(rows_as('t_viewer', 'broker.' || v), '>', 0::bigint, 'a viewer sees rows of ' || v)
 	FROM unnest(ARRAY['cluster', 'brokers', 'topics', 'topic_configs', 'settings', 'partitions', 'replicas', 'events']) v;
 SELECT cmp_ok(rows_as('t_nobody', 'broker.config_keys'), '>', 100::bigint, 'config keys are no secret');

@@ -12,6 +12,31 @@ static MetaImage *image;
 static MetaTopic *topic;
 static TopicConfigs *configs;
 
+/* With three replicas, of which `adding` are being added. */
+static void
+make_wide_topic(const char *json, uint8_t adding)
+{
+	uint8_t partition[60] = {0};
+	MetaTopicRow row = {
+		.name = "w", .name_len = 1, .id = {{2}}, .config_json = json, .partitions = partition};
+	int at = 0;
+	Err err = {0};
+
+	partition[4 * 1 + 3] = 1; /* leader */
+	partition[4 * 4 + 3] = 3; /* replicas */
+	for (int i = 0; i < 3; i++)
+		partition[4 * (5 + i) + 3] = (uint8_t) (1 + i);
+	partition[4 * 8 + 3] = 1; /* ISR */
+	partition[4 * 9 + 3] = 1;
+	partition[4 * 10 + 3] = adding;
+	for (at = 0; at < adding; at++)
+		partition[4 * (11 + at) + 3] = (uint8_t) (2 + at);
+	row.partitions_len = (size_t) (4 * (11 + adding + 1));
+	ok(meta_image_apply_topic(image, &row, &err), "a topic of three replicas %s", err.text);
+	topic = meta_image_topic(image, "w", 1);
+	meta_image_forget_changes(image);
+}
+
 static void
 make_topic(const char *json)
 {
@@ -184,6 +209,32 @@ test_tables(void)
 	ok(dynamic, "every option that changes without restart is a key");
 }
 
+/* Two of three, when nobody has said otherwise (hazards A1). */
+static void
+test_min_isr(void)
+{
+	const char *const base[] = {"node.id=1", "pg_broker.postgres=x"};
+	const char *const more[] = {"node.id=1", "pg_broker.postgres=x", "min.insync.replicas=1"};
+	ConfigLayer layers[CONFIG_MAX_LAYERS];
+
+	set_static(base, 2);
+	make_wide_topic(NULL, 0);
+	is_value("min.insync.replicas", "2", CONFIG_SOURCE_DEFAULT, "three replicas");
+	is_int(topic_config_layers(configs, image, topic, CFG_TOPIC, "min.insync.replicas", layers), 1,
+		   "one layer");
+	is_str(layers[0].value, "2", "which says so too");
+	make_wide_topic(NULL, 2);
+	is_value("min.insync.replicas", "1", CONFIG_SOURCE_DEFAULT, "growing from one to three");
+	make_wide_topic("{\"min.insync.replicas\":\"3\"}", 0);
+	is_value("min.insync.replicas", "3", CONFIG_SOURCE_TOPIC, "set for the topic");
+	make_wide_topic("{}", 0);
+	set_static(more, 3);
+	is_value("min.insync.replicas", "1", CONFIG_SOURCE_STATIC, "set in the file, also to the default");
+	set_static(base, 2);
+	topic = NULL;
+	is_value("min.insync.replicas", "1", CONFIG_SOURCE_DEFAULT, "a topic that is not there");
+}
+
 int
 main(void)
 {
@@ -193,6 +244,7 @@ main(void)
 	test_layers();
 	test_broker();
 	test_tables();
+	test_min_isr();
 	topic_configs_free(configs);
 	config_free(&config);
 	meta_image_free(image);
