@@ -21,7 +21,9 @@
 #include "wire/arena.h"
 #include "wire/errors.h"
 
-#define GROUP_MAX_ID        1024 /* bytes of a group id or instance id: what a key of PostgreSQL's btree can hold */
+#define GROUP_MAX_ID INT16_MAX /* bytes of a group id: what Kafka's strings hold */
+#define GROUP_MAX_NAME                                                                                       \
+	1024 /* of an instance id or a protocol: a key of PostgreSQL's btree has to hold them */
 #define GROUP_MAX_PROTOCOLS 256
 #define GROUP_MAX_REASON    255
 

@@ -19,13 +19,13 @@ check_request(const GroupSet *set, const GroupJoin *in)
 	error = group_slot_check(set, in->group_id);
 	if (error != KERR_NONE)
 		return error;
-	if (in->instance_id.len >= 0 && !group_text_ok(in->instance_id, GROUP_MAX_ID))
+	if (in->instance_id.len >= 0 && !group_text_ok(in->instance_id, GROUP_MAX_NAME))
 		return KERR_INVALID_REQUEST;
-	if (!group_text_ok(in->protocol_type, GROUP_MAX_ID) || in->protocol_count > GROUP_MAX_PROTOCOLS)
+	if (!group_text_ok(in->protocol_type, GROUP_MAX_NAME) || in->protocol_count > GROUP_MAX_PROTOCOLS)
 		return KERR_INCONSISTENT_GROUP_PROTOCOL;
 	for (int32_t i = 0; i < in->protocol_count; i++)
 	{
-		if (!group_text_ok(in->protocols[i].name, GROUP_MAX_ID))
+		if (!group_text_ok(in->protocols[i].name, GROUP_MAX_NAME))
 			return KERR_INCONSISTENT_GROUP_PROTOCOL;
 	}
 	return KERR_NONE;

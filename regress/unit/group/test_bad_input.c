@@ -29,8 +29,8 @@ group_ids(void)
 		   "Heartbeat");
 	is_int(group_heartbeat(s.set, 0, WSTR_NULL, WSTR_LIT("m"), WSTR_NULL, 1), KERR_INVALID_GROUP_ID, "null");
 	is_int(group_slot_check(s.set, (WStr){"a\0b", 3}), KERR_INVALID_GROUP_ID, "a NUL, which SQL cannot keep");
-	is_int(group_slot_check(s.set, (WStr){longest, 1024}), 0, "1024 bytes are fine");
-	is_int(group_slot_check(s.set, (WStr){longest, 1025}), KERR_INVALID_GROUP_ID, "1025 are not");
+	is_int(group_slot_check(s.set, (WStr){longest, 32767}), 0, "32,767 bytes are fine");
+	is_int(group_slot_check(s.set, (WStr){longest, 32768}), KERR_INVALID_GROUP_ID, "one more is not");
 	group_leave(s.set, 0, 5, WSTR_LIT(""), NULL, 0);
 	sim_drain(&s);
 	is_str(sim_trace(&s), "L5:24", "LeaveGroup");
