@@ -78,7 +78,11 @@ BEGIN
 			UPDATE brokers SET drained = false, decommissioning = false, changed_version = v WHERE broker_id = id;
 			UPDATE operations SET state = 'cancelled', finished_at = clock_timestamp(), waiting_for = NULL
 				WHERE kind IN ('broker.drain', 'broker.decommission') AND state IN ('waiting', 'running') AND (args ->> 'broker_id')::int = id AND operation_id < o.operation_id;
-			UPDATE moves m SET state = 'cancelled' FROM operations p WHERE p.operation_id = m.operation_id AND p.kind = 'broker.decommission' AND p.state = 'cancelled' AND m.state = 'waiting';
+			SELECT array_agg(m.topic_id), array_agg(m.partition) INTO ids, nums FROM moves m JOIN operations p USING (operation_id)
+				WHERE p.kind = 'broker.decommission' AND p.state = 'cancelled' AND (p.args ->> 'broker_id')::int = id AND m.state = 'started';
+			PERFORM cancel_moves(ids, nums, v, epoch_floor, incarnation, o.requested_by, 'sql', NULL);
+			UPDATE moves m SET state = 'cancelled' FROM operations p
+				WHERE p.operation_id = m.operation_id AND p.kind = 'broker.decommission' AND p.state = 'cancelled' AND (p.args ->> 'broker_id')::int = id AND m.state IN ('waiting', 'started');
 			PERFORM move_leaders('preferred', ARRAY[id], NULL, NULL, v, epoch_floor, incarnation, format('broker %s is drained no more', id));
 		WHEN 'broker.fence' THEN
 			UPDATE brokers SET barred = true, changed_version = v WHERE broker_id = id;
@@ -202,7 +206,7 @@ BEGIN
 				PERFORM move_leaders('drain', ARRAY[id], NULL, NULL, v, c.epoch_floor, c.pg_incarnation, format('broker %s is drained', id));
 				SELECT array_agg(format('%s-%s', t.topic, q.partition) ORDER BY t.topic, q.partition) INTO names
 					FROM partitions q JOIN topics t USING (topic_id) WHERE q.leader = id AND cardinality(q.replicas) > 1;
-				why := format('another replica of %s to be in sync', name_some(names));
+				why := 'another replica of ' || name_some(names) || ' to be in sync';
 				bad := NULL;
 			ELSE
 				PERFORM start_waiting(o, v, c.pg_incarnation);
