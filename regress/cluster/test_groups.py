@@ -205,12 +205,10 @@ def long_ids(t, c):
     for broker in (1, 2):
         c.broker(broker).restart()
     t.equal([m.beat() for m in members], [0, 0], "new coordinators go on with them")
-    c.sql(f"SELECT broker.reset_offsets('{second}', 't', to_offset => 0, fence => true)")
-    c.sql("CALL broker.wait()")
+    c.sql(f"SELECT broker.reset_offsets('{second}', 't', to_offset => 0, fence => true); CALL broker.wait()")
     members[1].close()
     t.equal([m.committed() for m in members], [41, 0], "one is reset, the other is not")
-    c.sql(f"SELECT broker.delete_group('{first}', force => true)")
-    c.sql("CALL broker.wait()")
+    c.sql(f"SELECT broker.delete_group('{first}', force => true); CALL broker.wait()")
     t.equal(c.value("SELECT count(*) FROM broker.groups WHERE length(group_id) > 1024"), "1", "and deleted")
     for m in members:
         m.close()
