@@ -160,7 +160,9 @@ BEGIN
 		RAISE EXCEPTION 'operation % belongs to %', id, o.requested_by USING ERRCODE = '42501', HINT = 'Role broker_admin may cancel it too.';
 	END IF;
 	SELECT * INTO o FROM operations x WHERE x.operation_id = id FOR UPDATE;
-	IF o.state NOT IN ('waiting', 'running') OR o.kind NOT IN ('topic.create', 'topic.partitions', 'delete_records') THEN
+	IF o.state NOT IN ('waiting', 'running') OR (o.state = 'running' AND o.kind = 'broker.drain')
+		OR o.kind NOT IN ('topic.create', 'topic.partitions', 'delete_records', 'topic.replication', 'partitions.reassign', 'partitions.cancel', 'partitions.elect',
+			'broker.drain', 'broker.undrain', 'broker.decommission', 'broker.fence', 'broker.unfence', 'broker.unregister') THEN
 		RAISE NOTICE 'operation % is % and cannot be cancelled', id, o.state;
 		RETURN false;
 	END IF;
@@ -170,7 +172,14 @@ BEGIN
 		DELETE FROM configs c WHERE c.scope = 'topic' AND c.object = o.topic_id::text;
 	ELSIF o.kind = 'topic.partitions' THEN
 		UPDATE topics t SET partitions = placed, assignment = NULL WHERE t.topic_id = o.topic_id;
+	ELSIF o.kind = 'broker.decommission' AND o.state = 'running' THEN
+		-- the broker takes part again, and what had begun goes back: both by the tick
+		PERFORM add_operation('broker.undrain', o.object, NULL, jsonb_build_object('broker_id', o.args -> 'broker_id'), caller, 'waiting');
+	ELSIF o.state = 'running' AND EXISTS (SELECT FROM moves m WHERE m.operation_id = id AND m.state = 'started') THEN
+		PERFORM add_operation('partitions.cancel', o.object, NULL, jsonb_build_object('partitions',
+			(SELECT jsonb_agg(jsonb_build_object('t', m.topic_id, 'p', m.partition)) FROM moves m WHERE m.operation_id = id AND m.state = 'started')), caller, 'waiting');
 	END IF;
+	UPDATE moves m SET state = 'cancelled' WHERE m.operation_id = id AND m.state = 'waiting';
 	UPDATE operations x SET state = 'cancelled', waiting_for = NULL, finished_at = clock_timestamp() WHERE x.operation_id = id;
 	PERFORM add_event('operation.cancel', o.object, NULL, NULL, NULL, NULL, o.kind, NULL, jsonb_build_object('operation_id', id), caller, 'sql', inet_client_addr(), NULL);
 	RETURN true;

@@ -36,7 +36,8 @@ describe_cluster_handle(ApiCall *call)
 		bool serving = meta_broker_is_serving(brokers[i]);
 		const MetaEndpoint *end = meta_broker_endpoint(brokers[i], conn_listener(call->req->conn));
 
-		if (end == NULL || (!serving && !request->include_fenced_brokers))
+		if (end == NULL || (!serving && !request->include_fenced_brokers) ||
+			brokers[i]->state == META_BROKER_UNREGISTERED)
 			continue;
 		response.brokers[response.n_brokers++] =
 			(DescribeClusterResponseBrokers){.broker_id = brokers[i]->id,

@@ -283,7 +283,7 @@ meta_broker_endpoint(const MetaBroker *broker, const char *listener)
 bool
 meta_broker_state_parse(const char *text, MetaBrokerState *state)
 {
-	static const char *const names[] = {"alive", "draining", "fenced", "dead"};
+	static const char *const names[] = {"alive", "draining", "fenced", "dead", "unregistered"};
 
 	for (int i = 0; i < (int) (sizeof(names) / sizeof(names[0])); i++)
 		if (strcmp(text, names[i]) == 0)

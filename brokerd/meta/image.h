@@ -79,7 +79,8 @@ typedef enum MetaBrokerState
 	META_BROKER_ALIVE,
 	META_BROKER_DRAINING,
 	META_BROKER_FENCED,
-	META_BROKER_DEAD
+	META_BROKER_DEAD,
+	META_BROKER_UNREGISTERED /* forgotten; it leaves the image with the next full read */
 } MetaBrokerState;
 
 typedef struct MetaEndpoint
