@@ -261,7 +261,8 @@ fill_partition(const FetchLane *lane, Follow *f, FetchRequestTopicsPartitions *o
 
 	out->partition = p->index;
 	out->current_leader_epoch = f->leader_epoch;
-	out->fetch_offset = log_appended_end(p->log);
+	/* The leader takes it for what is synced here: after a write that failed more may be appended. */
+	out->fetch_offset = log_synced_end(p->log);
 	out->last_fetched_epoch = log_latest_epoch(p->log);
 	out->log_start_offset = log_start_offset(p->log);
 	out->partition_max_bytes = lane->r->opt.config->replica_fetch_max_bytes;

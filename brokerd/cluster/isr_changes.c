@@ -192,14 +192,20 @@ take_row(IsrChanges *c, Leadership *lead, const SentChange *sent, const MetaResu
 		lead->retry_ms = clock_boot_ms() + RETRY_MS;
 		return;
 	}
-	forget_wish(lead);
 	if (epoch < p->partition_epoch)
+	{
+		forget_wish(lead);
 		return;
+	}
 	if (meta_result_int(r, row, 4) != p->leader_epoch)
 	{
+		/* Another leads, of an ISR that a change of ours may be part of: what it asked for counts until the
+		 * image ends this leadership. */
+		lead->retry_ms = clock_boot_ms() + RETRY_MS;
 		meta_refresh(c->meta);
 		return;
 	}
+	forget_wish(lead);
 	p->partition_epoch = epoch;
 	p->isr_size = (int16_t) n;
 	for (int32_t i = 0; i < lead->n; i++)

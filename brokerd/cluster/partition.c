@@ -244,15 +244,20 @@ partition_append(Partition *p, LogAppend *append)
  *
  *     epochs of the log: 3 from 0, 5 from 40     current epoch 8, log end 70
  *     asked 8 -> (8, 70)   6 or 7 -> (5, 70)   5 -> (5, 70)   4 -> (3, 40)
+ *
+ *     no epoch yet, log end 0             current epoch 8
+ *     asked 8 -> (8, 0)    6 -> (6, 0)
  */
 void
 partition_epoch_end(const Partition *p, int32_t epoch, int32_t *found, int64_t *end)
 {
 	int32_t latest = log_latest_epoch(p->log);
 
-	if (epoch == p->leader_epoch || (epoch < p->leader_epoch && epoch > latest && latest >= 0))
+	if (epoch == p->leader_epoch || (epoch < p->leader_epoch && epoch > latest && epoch >= 0))
 	{
-		*found = epoch == p->leader_epoch ? epoch : latest;
+		/* Older than all that is here, so all of it is behind the end: without an answer a longer log could
+		 * never follow an empty one. */
+		*found = epoch == p->leader_epoch || latest < 0 ? epoch : latest;
 		*end = log_appended_end(p->log);
 		return;
 	}
