@@ -209,6 +209,7 @@ client_init(Client *c, const Conf *conf, pgb_error *err)
 	if (conf == NULL || !conf_copy(&c->conf, conf))
 		return error_set(err, PGB_INVALID, false, "no configuration, or no memory for it");
 	arena_init(&c->arena, 4096);
+	arena_init(&c->ask, 0);
 	c->controller = CLIENT_NO_NODE;
 	c->create_topics = c->conf.create_topics != 0;
 	c->epfd = epoll_create1(EPOLL_CLOEXEC);
@@ -245,6 +246,7 @@ client_free(Client *c)
 	client_free_nodes(c);
 	metadata_free(c);
 	arena_free(&c->arena);
+	arena_free(&c->ask);
 	arena_free(&c->kept);
 	frame_unref(c->kept_frame);
 	if (c->epfd >= 0)
@@ -362,6 +364,7 @@ client_call(Client *c, int32_t id, int16_t key, int16_t most, const void *reques
 		return NULL;
 	}
 	frame_unref(c->kept_frame);
+	arena_free(&c->ask);
 	arena_free(&c->kept);
 	c->kept = w.arena;
 	c->kept_frame = w.frame;

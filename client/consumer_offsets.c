@@ -122,7 +122,7 @@ list_done(Client *client, Call *call, const pgb_error *err, void *response)
 }
 
 static ListOffsetsRequestTopicsPartitions *
-put_listed(Client *client, ListOffsetsRequest *req, const Topic *t, int32_t index, int64_t when)
+put_listed(Arena *a, ListOffsetsRequest *req, const Topic *t, int32_t index, int64_t when)
 {
 	ListOffsetsRequestTopics *at = req->n_topics == 0 ? NULL : &req->topics[req->n_topics - 1];
 	ListOffsetsRequestTopicsPartitions *part;
@@ -131,7 +131,7 @@ put_listed(Client *client, ListOffsetsRequest *req, const Topic *t, int32_t inde
 	{
 		at = &req->topics[req->n_topics];
 		at->name = wstr(t->name);
-		at->partitions = WIRE_NEW(ListOffsetsRequestTopicsPartitions, &client->arena, t->n);
+		at->partitions = WIRE_NEW(ListOffsetsRequestTopicsPartitions, a, t->n);
 		if (at->partitions == NULL)
 			return NULL;
 		req->n_topics++;
@@ -167,7 +167,7 @@ list_offsets(pgb_consumer *c, Node *node)
 	{
 		if (req.topics != NULL && p->state == START_TIME && !p->asked && client->now >= p->retry_at &&
 			metadata_leader(client, p->key.topic, (int32_t) p->key.index) == node &&
-			put_listed(client, &req, p->key.topic, (int32_t) p->key.index, p->when) != NULL)
+			put_listed(&client->arena, &req, p->key.topic, (int32_t) p->key.index, p->when) != NULL)
 			put_asked(a, p);
 	}
 	if (a->n == 0)
@@ -195,7 +195,7 @@ find_fetched(const OffsetFetchResponse *resp, const char *topic, int32_t partiti
 }
 
 static int
-put_fetched(Client *client, OffsetFetchRequest *req, const char *topic, int32_t partition, int32_t most)
+put_fetched(Arena *a, OffsetFetchRequest *req, const char *topic, int32_t partition, int32_t most)
 {
 	OffsetFetchRequestTopics *at = req->n_topics == 0 ? NULL : &req->topics[req->n_topics - 1];
 
@@ -203,7 +203,7 @@ put_fetched(Client *client, OffsetFetchRequest *req, const char *topic, int32_t 
 	{
 		at = &req->topics[req->n_topics];
 		at->name = wstr(topic);
-		at->partition_indexes = arena_alloc(&client->arena, sizeof(int32_t) * (size_t) most);
+		at->partition_indexes = arena_alloc(a, sizeof(int32_t) * (size_t) most);
 		if (at->partition_indexes == NULL)
 			return -1;
 		req->n_topics++;
@@ -279,7 +279,7 @@ fetch_committed(pgb_consumer *c)
 	HASH_ITER (hh, c->parts, p, next)
 	{
 		if (req.topics != NULL && p->state == START_COMMITTED && !p->asked && client->now >= p->retry_at &&
-			put_fetched(client, &req, p->key.topic->name, (int32_t) p->key.index, most - a->n) == 0)
+			put_fetched(&client->arena, &req, p->key.topic->name, (int32_t) p->key.index, most - a->n) == 0)
 			put_asked(a, p);
 	}
 	if (a->n == 0)
@@ -357,10 +357,8 @@ offsets_positions(pgb_consumer *c, PlaceList *list, bool stored)
 
 /* In the arena. */
 static int
-commit_request(pgb_consumer *c, const PlaceList *places, OffsetCommitRequest *req)
+commit_request(pgb_consumer *c, Arena *a, const PlaceList *places, OffsetCommitRequest *req)
 {
-	Arena *a = &c->c.arena;
-
 	WIRE_INIT(OffsetCommitRequest, req);
 	req->group_id = wstr(c->c.conf.group_id);
 	if (c->group != GROUP_NONE && c->member_id != NULL)
@@ -484,7 +482,7 @@ offsets_commit_async(pgb_consumer *c, const PlaceList *places, bool quiet, pgb_e
 		return error_set(err, PGB_STATE, true, "the group's coordinator is not known yet");
 	if (com == NULL || (com->result = calloc(1, sizeof(*com->result))) == NULL ||
 		!copy_places(c, places->at, places->n, &com->result->places) ||
-		commit_request(c, &com->result->places, &req) != 0)
+		commit_request(c, &c->c.arena, &com->result->places, &req) != 0)
 		rc = error_set(err, PGB_NO_MEMORY, true, "no memory");
 	else
 		rc = client_send(&c->c, conn, API_OFFSET_COMMIT, 8, &req, commit_done, com, c->c.conf.request_timeout,
@@ -565,7 +563,8 @@ pgb_commit(pgb_consumer *c, const pgb_place *places, size_t n, int timeout_ms, p
 		rc = -1;
 		if (node == NULL)
 			break;
-		if (commit_request(c, &list, &req) != 0)
+		arena_reset(&c->c.ask);
+		if (commit_request(c, &c->c.ask, &list, &req) != 0)
 			error_set(&own, PGB_NO_MEMORY, true, "no memory");
 		else if ((resp = client_call(&c->c, node->id, API_OFFSET_COMMIT, 8, &req, until - client_clock(),
 									 &own)) != NULL)
@@ -627,10 +626,11 @@ pgb_committed(pgb_consumer *c, pgb_place *places, size_t n, int timeout_ms, pgb_
 		WIRE_INIT(OffsetFetchRequest, &req);
 		req.group_id = wstr(c->c.conf.group_id);
 		req.require_stable = true;
-		req.topics = WIRE_NEW(OffsetFetchRequestTopics, &c->c.arena, (int32_t) n);
+		arena_reset(&c->c.ask);
+		req.topics = WIRE_NEW(OffsetFetchRequestTopics, &c->c.ask, (int32_t) n);
 		for (size_t i = 0; i < n; i++)
 			if (req.topics == NULL ||
-				put_fetched(&c->c, &req, places[i].topic, places[i].partition, (int32_t) (n - i)) != 0)
+				put_fetched(&c->c.ask, &req, places[i].topic, places[i].partition, (int32_t) (n - i)) != 0)
 				return error_set(err, PGB_NO_MEMORY, true, "no memory");
 		resp = client_call(&c->c, node->id, API_OFFSET_FETCH, 7, &req, until - client_clock(), err);
 		if (resp == NULL)
@@ -663,13 +663,14 @@ ask_offsets(pgb_consumer *c, Node *node, pgb_place *places, size_t n, int64_t un
 	WIRE_INIT(ListOffsetsRequest, &req);
 	req.replica_id = -1;
 	req.isolation_level = (int8_t) c->c.conf.read_committed;
-	req.topics = WIRE_NEW(ListOffsetsRequestTopics, &c->c.arena, (int32_t) n);
+	arena_reset(&c->c.ask);
+	req.topics = WIRE_NEW(ListOffsetsRequestTopics, &c->c.ask, (int32_t) n);
 	for (size_t i = 0; req.topics != NULL && i < n; i++)
 	{
 		Topic *t = metadata_topic(&c->c, places[i].topic, strlen(places[i].topic));
 
 		if (places[i].code == 1 && t != NULL && metadata_leader(&c->c, t, places[i].partition) == node)
-			(void) put_listed(&c->c, &req, t, places[i].partition, places[i].offset);
+			(void) put_listed(&c->c.ask, &req, t, places[i].partition, places[i].offset);
 	}
 	resp = client_call(&c->c, node->id, API_LIST_OFFSETS, 7, &req, until - client_clock(), err);
 	for (size_t i = 0; resp != NULL && i < n; i++)
