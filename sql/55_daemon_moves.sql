@@ -13,7 +13,8 @@ CREATE FUNCTION broker_internal.asked_partitions(topics jsonb) RETURNS TABLE (na
 	FROM partitions q JOIN topics t USING (topic_id) WHERE $1 IS NULL AND t.deleted_at IS NULL
 $$;
 
--- PREFERRED (0) or UNCLEAN (1).  Of all partitions those that need no election are left out.
+-- PREFERRED (0) or UNCLEAN (1).  Of all partitions those that need no election are left out.  A topic without any
+-- comes as one row without a partition.
 CREATE FUNCTION broker_internal.elect_leaders_1(actor text, client_addr inet, election_type int, topics jsonb)
 RETURNS TABLE (topic text, partition int, error_code int, error_message text) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -46,6 +47,12 @@ BEGIN
 	FROM jsonb_to_recordset(asked) a(name text, p int, t uuid, n bigint, code int)
 		CROSS JOIN LATERAL (SELECT CASE WHEN a.code <> 0 THEN a.code WHEN done ? (a.t || ' ' || a.p) THEN 0 WHEN election_type = 0 THEN 80 ELSE 83 END AS code) c
 	ORDER BY a.n;
+	-- a topic of which there is nothing to say is in the answer all the same
+	RETURN QUERY
+	SELECT x.name, NULL::int, 0, NULL::text FROM (
+			SELECT t.topic AS name FROM topics t WHERE topics IS NULL AND t.deleted_at IS NULL
+			UNION SELECT e ->> 'name' FROM jsonb_array_elements(topics) e) x
+	WHERE NOT EXISTS (SELECT FROM jsonb_to_recordset(asked) a(name text) WHERE a.name = x.name) ORDER BY 1;
 END
 $$;
 

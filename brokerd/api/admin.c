@@ -59,3 +59,14 @@ admin_text(ApiCall *call, const MetaResult *result, int r, int c)
 {
 	return meta_result_is_null(result, r, c) ? WSTR_NULL : api_copy(call, meta_result_text(result, r, c));
 }
+
+int
+admin_rows_alike(const MetaResult *result, int r)
+{
+	WStr first = wstr(meta_result_text(result, r, 0));
+	int n = 1;
+
+	while (r + n < meta_result_rows(result) && wstr_eq(wstr(meta_result_text(result, r + n, 0)), first))
+		n++;
+	return n;
+}

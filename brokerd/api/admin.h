@@ -37,5 +37,7 @@ void admin_image_changed(Broker *broker);
 int16_t admin_failure(ApiCall *call, const MetaResult *result, WStr *message);
 /* Column `c` of row `r` as a string in the arena; SQL null is Kafka's null. */
 WStr admin_text(ApiCall *call, const MetaResult *result, int r, int c);
+/* Rows from `r` on that have the same text in column 0: the partitions of a topic. */
+int admin_rows_alike(const MetaResult *result, int r);
 
 #endif

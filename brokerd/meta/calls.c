@@ -130,6 +130,34 @@ meta_alter_configs(Meta *m, const MetaRequester *who, const char *resources_json
 	meta_call(m, META_ALTER_CONFIGS, params, 5, deadline, done, ctx);
 }
 
+void
+meta_elect_leaders(Meta *m, const MetaRequester *who, int election_type, const char *topics_json,
+				   int64_t deadline, MetaCallDone done, void *ctx)
+{
+	char type[16];
+	const char *params[] = {who->principal, who->address, type, topics_json};
+
+	snprintf(type, sizeof(type), "%d", election_type);
+	meta_call(m, META_ELECT_LEADERS, params, 4, deadline, done, ctx);
+}
+
+void
+meta_alter_reassignments(Meta *m, const MetaRequester *who, bool allow_factor_change, const char *topics_json,
+						 int64_t deadline, MetaCallDone done, void *ctx)
+{
+	const char *params[] = {who->principal, who->address, bool_text(allow_factor_change), topics_json};
+
+	meta_call(m, META_ALTER_REASSIGNMENTS, params, 4, deadline, done, ctx);
+}
+
+void
+meta_list_reassignments(Meta *m, const char *topics_json, int64_t deadline, MetaCallDone done, void *ctx)
+{
+	const char *params[] = {topics_json};
+
+	meta_call(m, META_LIST_REASSIGNMENTS, params, 1, deadline, done, ctx);
+}
+
 /* ---- what the broker itself asks for ---- */
 
 static void

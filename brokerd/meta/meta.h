@@ -213,6 +213,14 @@ void meta_create_partitions(Meta *m, const MetaRequester *who, const char *topic
 void meta_alter_configs(Meta *m, const MetaRequester *who, const char *resources_json, bool validate_only,
 						bool replace, int64_t deadline, MetaCallDone done, void *ctx);
 
+/* topics_json NULL: all partitions. */
+void meta_elect_leaders(Meta *m, const MetaRequester *who, int election_type, const char *topics_json,
+						int64_t deadline, MetaCallDone done, void *ctx);
+void meta_alter_reassignments(Meta *m, const MetaRequester *who, bool allow_factor_change,
+							  const char *topics_json, int64_t deadline, MetaCallDone done, void *ctx);
+void meta_list_reassignments(Meta *m, const char *topics_json, int64_t deadline, MetaCallDone done,
+							 void *ctx);
+
 /* A producer id; from the block in hand, so that it also works for a while without PostgreSQL.  The next block is
  * fetched before this one ends.  id -1 with a Kafka code when there is none until the deadline. */
 typedef void (*MetaProducerIdDone)(void *ctx, int16_t error, int64_t producer_id);

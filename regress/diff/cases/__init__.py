@@ -1,3 +1,3 @@
 """The cases, a file an API.  The order is that in which they run."""
 from . import (api_versions, metadata, connection, produce, idempotence, fetch, offsets, topics, configs, cluster,
-               groups, group_offsets, group_admin, random_log, idle)
+               reassignments, groups, group_offsets, group_admin, random_log, idle)

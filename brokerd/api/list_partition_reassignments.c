@@ -1,0 +1,85 @@
+/* ListPartitionReassignments (key 46), v0: what is being moved, of named partitions or of all (KIP-455). */
+#include "brokerd/api/admin.h"
+
+static int32_t *
+take_ids(ApiCall *call, const MetaResult *result, int row, int column, int32_t *n)
+{
+	int32_t *ids;
+
+	*n = meta_result_ints(result, row, column, NULL, 0);
+	ids = api_alloc(call, sizeof(*ids) * (size_t) (*n + 1));
+	(void) meta_result_ints(result, row, column, ids, *n);
+	return ids;
+}
+
+static void
+take_rows(ApiCall *call, const MetaResult *result, ListPartitionReassignmentsResponse *response)
+{
+	ListPartitionReassignmentsResponseTopics *topic = NULL;
+	int n = meta_result_rows(result);
+
+	response->topics = API_NEW(call, ListPartitionReassignmentsResponseTopics, n);
+	response->n_topics = 0;
+	for (int r = 0; r < n; r++)
+	{
+		ListPartitionReassignmentsResponseTopicsPartitions *out;
+
+		if (topic == NULL || !wstr_eq(wstr(meta_result_text(result, r, 0)), topic->name))
+		{
+			topic = &response->topics[response->n_topics++];
+			topic->name = admin_text(call, result, r, 0);
+			topic->partitions = API_NEW(call, ListPartitionReassignmentsResponseTopicsPartitions,
+										admin_rows_alike(result, r));
+			topic->n_partitions = 0;
+		}
+		out = &topic->partitions[topic->n_partitions++];
+		out->partition_index = (int32_t) meta_result_int(result, r, 1);
+		out->replicas = take_ids(call, result, r, 2, &out->n_replicas);
+		out->adding_replicas = take_ids(call, result, r, 3, &out->n_adding_replicas);
+		out->removing_replicas = take_ids(call, result, r, 4, &out->n_removing_replicas);
+	}
+}
+
+static void
+on_result(void *ctx, const MetaResult *result)
+{
+	ApiCall *call = ctx;
+	ListPartitionReassignmentsResponse *response = API_NEW(call, ListPartitionReassignmentsResponse, 1);
+
+	if (meta_result_status(result) == META_OK)
+		take_rows(call, result, response);
+	else
+		response->error_code = admin_failure(call, result, &response->error_message);
+	api_reply(call, response);
+}
+
+static void
+write_topics(MetaText *json, const ListPartitionReassignmentsRequest *request)
+{
+	meta_text_puts(json, "[");
+	for (int32_t i = 0; i < request->n_topics; i++)
+	{
+		const ListPartitionReassignmentsRequestTopics *topic = &request->topics[i];
+
+		meta_text_puts(json, i > 0 ? ",{\"name\":" : "{\"name\":");
+		meta_text_json(json, topic->name.s, topic->name.len);
+		meta_text_puts(json, ",\"partitions\":[");
+		for (int32_t j = 0; j < topic->n_partition_indexes; j++)
+			meta_text_printf(json, "%s%d", j > 0 ? "," : "", topic->partition_indexes[j]);
+		meta_text_puts(json, "]}");
+	}
+	meta_text_puts(json, "]");
+}
+
+void
+list_partition_reassignments_handle(ApiCall *call)
+{
+	const ListPartitionReassignmentsRequest *request = call->body;
+	MetaText json = {0};
+
+	if (request->n_topics >= 0)
+		write_topics(&json, request);
+	meta_list_reassignments(call->broker->meta, request->n_topics < 0 ? NULL : meta_text_cstr(&json),
+							api_deadline(call, request->timeout_ms), on_result, call);
+	meta_text_free(&json);
+}
