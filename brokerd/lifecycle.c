@@ -131,7 +131,9 @@ on_registered(void *ctx, const MetaRegistration *reg)
 	log_msg(LOG_INFO, "meta", "registered in cluster %s as broker %d, epoch %lld%s", reg->cluster_id,
 			life->config->node_id, (long long) reg->broker_epoch, reg->same_epoch ? " (kept)" : "");
 	replication_registered(life->broker.replication, reg->broker_epoch, reg->secret, reg->secret_len);
-	if (life->broker.serving)
+	/* Under another epoch PostgreSQL has another leader epoch for all that was led, and the image brings it; until then
+	 * nothing is led by what the image still says (hazards A2). */
+	if (life->broker.serving && reg->same_epoch)
 		partitions_apply_all(life->broker.partitions);
 	groups_registered(life->broker.groups);
 	return true;

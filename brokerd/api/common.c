@@ -1,11 +1,17 @@
 #include "brokerd/api/common.h"
 
+#include "brokerd/cluster/replication.h"
+
 const MetaEndpoint *
 common_endpoint(const ApiCall *call, int32_t broker_id)
 {
 	const MetaBroker *broker = meta_image_broker(meta_image(call->broker->meta), broker_id);
 
 	if (broker == NULL || !meta_broker_is_serving(broker) || call->req->conn == NULL)
+		return NULL;
+	/* Its process is gone, and PostgreSQL will say so in a moment: a client that is told "not available" asks again
+	 * soon, one that is sent there does not. */
+	if (call->broker->replication != NULL && replication_is_gone(call->broker->replication, broker_id))
 		return NULL;
 	return meta_broker_endpoint(broker, conn_listener(call->req->conn));
 }

@@ -1,19 +1,23 @@
 /*
  * DescribeConfigs (key 32), v1-4: effective values with where they come from, synonyms (v1), types and docs (v3).
  * Answered from the image and the table of keys.  Topics, brokers (this one, or "" for the cluster's defaults),
- * groups.
+ * groups.  What is set of groups is no part of the image, since no broker acts on it: PostgreSQL is asked.
  */
+#include "brokerd/api/admin.h"
 #include "brokerd/api/common.h"
 #include "brokerd/api/config_entries.h"
 #include "brokerd/api/handlers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum
 {
 	RESOURCE_TOPIC = 2,
-	RESOURCE_BROKER = 4
+	RESOURCE_BROKER = 4,
+	RESOURCE_GROUP = 32,
+	GROUPS_TIMEOUT_MS = 10000
 };
 
 typedef DescribeConfigsResponseResultsConfigs Entry;
@@ -201,19 +205,121 @@ describe_broker(ApiCall *call, const DescribeConfigsRequestResources *in, Descri
 			describe_static_option(call, i, out);
 }
 
+/* ---- groups ---- */
+
+/* What is set, or NULL. */
+static const char *
+group_value(const MetaResult *set, WStr group_id, const char *key)
+{
+	for (int r = 0; r < meta_result_rows(set); r++)
+	{
+		if (strcmp(meta_result_text(set, r, 1), key) == 0 &&
+			wstr_eq(wstr(meta_result_text(set, r, 0)), group_id))
+			return meta_result_text(set, r, 2);
+	}
+	return NULL;
+}
+
+static void
+describe_group(ApiCall *call, const MetaResult *set, const DescribeConfigsRequestResources *in,
+			   DescribeConfigsResponseResults *out)
+{
+	const DescribeConfigsRequest *request = call->body;
+	const TopicConfigs *configs = call->broker->configs;
+	int n = topic_config_keys(configs, CFG_GROUP, NULL, 0);
+	const ConfigKey **keys = api_alloc(call, sizeof(*keys) * (size_t) n);
+
+	topic_config_keys(configs, CFG_GROUP, keys, n);
+	out->configs = API_NEW(call, DescribeConfigsResponseResultsConfigs, n);
+	for (int i = 0; i < n; i++)
+	{
+		const char *value = group_value(set, in->resource_name, keys[i]->name);
+		Entry *entry;
+
+		if (!is_asked(in, keys[i]->name))
+			continue;
+		entry = &out->configs[out->n_configs++];
+		fill_entry(call, keys[i], entry);
+		entry->value = api_copy(call, value != NULL ? value : keys[i]->def);
+		entry->config_source = value != NULL ? CONFIG_SOURCE_GROUP : CONFIG_SOURCE_DEFAULT;
+		if (!request->include_synonyms)
+			continue;
+		entry->synonyms = API_NEW(call, DescribeConfigsResponseResultsConfigsSynonyms, 1);
+		entry->synonyms[entry->n_synonyms++] =
+			(DescribeConfigsResponseResultsConfigsSynonyms){entry->name, entry->value, entry->config_source};
+	}
+}
+
+static bool
+is_named_group(const DescribeConfigsRequestResources *in)
+{
+	return in->resource_type == RESOURCE_GROUP && in->resource_name.len > 0;
+}
+
+static void
+on_groups(void *ctx, const MetaResult *set)
+{
+	ApiCall *call = ctx;
+	const DescribeConfigsRequest *request = call->body;
+	DescribeConfigsResponse *response = call->op;
+
+	for (int32_t i = 0; i < response->n_results; i++)
+	{
+		DescribeConfigsResponseResults *out = &response->results[i];
+
+		if (!is_named_group(&request->resources[i]))
+			continue;
+		if (meta_result_status(set) == META_OK)
+			describe_group(call, set, &request->resources[i], out);
+		else
+			out->error_code = admin_failure(call, set, &out->error_message);
+	}
+	api_reply(call, response);
+}
+
+/* Asks for what is set of the groups that are named; false: none is. */
+static bool
+ask_for_groups(ApiCall *call)
+{
+	const DescribeConfigsRequest *request = call->body;
+	MetaText ids = {0};
+	const char *params[1];
+	bool any = false;
+
+	meta_text_puts(&ids, "{");
+	for (int32_t i = 0; i < request->n_resources; i++)
+	{
+		const DescribeConfigsRequestResources *in = &request->resources[i];
+
+		/* PostgreSQL's text has no byte 0: such a group has no configs. */
+		if (!is_named_group(in) || memchr(in->resource_name.s, 0, (size_t) in->resource_name.len) != NULL)
+			continue;
+		meta_text_puts(&ids, any ? "," : "");
+		meta_text_element(&ids, api_printf(call, "%.*s", in->resource_name.len, in->resource_name.s).s);
+		any = true;
+	}
+	meta_text_puts(&ids, "}");
+	params[0] = meta_text_cstr(&ids);
+	if (any)
+		meta_call(call->broker->meta, META_GROUP_CONFIGS, params, 1, api_deadline(call, GROUPS_TIMEOUT_MS),
+				  on_groups, call);
+	meta_text_free(&ids);
+	return any;
+}
+
 void
 describe_configs_handle(ApiCall *call)
 {
 	const DescribeConfigsRequest *request = call->body;
-	DescribeConfigsResponse response;
+	DescribeConfigsResponse *response = api_alloc(call, sizeof(*response));
 
-	WIRE_INIT(DescribeConfigsResponse, &response);
-	response.results = API_NEW(call, DescribeConfigsResponseResults, request->n_resources);
-	response.n_results = request->n_resources > 0 ? request->n_resources : 0;
-	for (int32_t i = 0; i < response.n_results; i++)
+	WIRE_INIT(DescribeConfigsResponse, response);
+	response->results = API_NEW(call, DescribeConfigsResponseResults, request->n_resources);
+	response->n_results = request->n_resources > 0 ? request->n_resources : 0;
+	for (int32_t i = 0; i < response->n_results; i++)
 	{
 		const DescribeConfigsRequestResources *in = &request->resources[i];
-		DescribeConfigsResponseResults *out = &response.results[i];
+		DescribeConfigsResponseResults *out = &response->results[i];
 
 		out->resource_type = in->resource_type;
 		out->resource_name = in->resource_name;
@@ -222,11 +328,18 @@ describe_configs_handle(ApiCall *call)
 			describe_topic(call, in, out);
 		else if (in->resource_type == RESOURCE_BROKER)
 			describe_broker(call, in, out);
-		else
+		else if (in->resource_type == RESOURCE_GROUP && in->resource_name.len <= 0)
+		{
+			out->error_code = KERR_INVALID_REQUEST;
+			out->error_message = WSTR_LIT("Group name must not be empty");
+		}
+		else if (in->resource_type != RESOURCE_GROUP)
 		{
 			out->error_code = KERR_INVALID_REQUEST;
 			out->error_message = WSTR_LIT("Configs of this kind of resource are not kept here.");
 		}
 	}
-	api_reply(call, &response);
+	call->op = response;
+	if (!ask_for_groups(call))
+		api_reply(call, response);
 }

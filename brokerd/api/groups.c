@@ -356,6 +356,40 @@ groups_connection(Groups *groups, bool connected)
 }
 
 /* Twice a second: what was put off, and what is due. */
+/* What the properties file or SQL says now; it counts for who joins from now on. */
+static GroupConfig
+configured(const Broker *broker)
+{
+	const MetaImage *image = meta_image(broker->meta);
+	GroupConfig core;
+
+	group_config_defaults(&core);
+	core.initial_rebalance_delay_ms =
+		(int32_t) broker_config_int(broker->configs, image, "group.initial.rebalance.delay.ms");
+	core.min_session_timeout_ms =
+		(int32_t) broker_config_int(broker->configs, image, "group.min.session.timeout.ms");
+	core.max_session_timeout_ms =
+		(int32_t) broker_config_int(broker->configs, image, "group.max.session.timeout.ms");
+	core.max_size = (int32_t) broker_config_int(broker->configs, image, "group.max.size");
+	/* SQL checks a key by itself; a range that nothing is in would keep everybody out. */
+	if (core.max_session_timeout_ms < core.min_session_timeout_ms)
+		core.max_session_timeout_ms = core.min_session_timeout_ms;
+	return core;
+}
+
+static void
+take_config(Groups *groups)
+{
+	uint64_t changes = meta_image_changes(meta_image(groups->broker->meta));
+	GroupConfig core;
+
+	if (changes == groups->config_of)
+		return;
+	groups->config_of = changes;
+	core = configured(groups->broker);
+	group_set_config(groups->set, &core);
+}
+
 static void
 on_housekeeping(struct ev_loop *loop, ev_timer *timer, int revents)
 {
@@ -365,6 +399,7 @@ on_housekeeping(struct ev_loop *loop, ev_timer *timer, int revents)
 
 	(void) loop;
 	(void) revents;
+	take_config(groups);
 	commit_queue_expire(groups->commits, now - config->offsets_commit_timeout_ms,
 						KERR_COORDINATOR_NOT_AVAILABLE);
 	if (groups->slots_wanted || meta_version(groups->broker->meta) > groups->slots_version)
@@ -400,11 +435,8 @@ groups_new(Broker *broker)
 
 	if (groups == NULL)
 		return NULL;
-	group_config_defaults(&core);
-	core.initial_rebalance_delay_ms = config->group_initial_rebalance_delay_ms;
-	core.min_session_timeout_ms = config->group_min_session_timeout_ms;
-	core.max_session_timeout_ms = config->group_max_session_timeout_ms;
-	core.max_size = config->group_max_size;
+	core = configured(broker);
+	groups->config_of = meta_image_changes(meta_image(broker->meta));
 	groups->broker = broker;
 	groups->set = group_set_new(&core);
 	groups->commits = commit_queue_new(GROUPS_BATCH_ROWS, groups_commit_answer, groups);

@@ -87,6 +87,7 @@ struct Groups
 	bool batch_calling;
 	ev_timer batch_retry;
 
+	uint64_t config_of;  /* changes of the image whose configs the set has */
 	int64_t next_expiry; /* of offsets.retention.check.interval.ms */
 	bool expiring;
 

@@ -393,7 +393,9 @@ groups_expire_offsets(Groups *groups)
 	}
 	meta_text_puts(&slots, "}");
 	snprintf(retention, sizeof(retention), "%lld",
-			 (long long) groups->broker->config->offsets_retention_minutes * 60000);
+			 (long long) broker_config_int(groups->broker->configs, meta_image(groups->broker->meta),
+										   "offsets.retention.minutes") *
+				 60000);
 	params[2] = meta_text_cstr(&slots);
 	params[3] = retention;
 	if (!first)

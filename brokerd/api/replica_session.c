@@ -151,6 +151,9 @@ replica_session_put(ReplicaSession *s, const WUuid *topic_id, const FetchRequest
 	part->named_in = s->epoch;
 	part->answered = false;
 	part->divergence.diverged = false;
+	/* A high watermark comes behind the look at where the logs part, not with an answer before it. */
+	replica_part_behind(part, false);
+	part->told_high_watermark = part->told_log_start = -1;
 	part->error = note_progress(part, want);
 	replica_part_due(part);
 }

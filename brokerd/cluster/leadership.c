@@ -178,8 +178,8 @@ leadership_consider(PartitionTable *t, Leadership *lead)
 	bool changes = false;
 	IsrInput in;
 
-	if (lead->queued || lead->in_flight || lead->unsettled || p->log == NULL || t->replication == NULL ||
-		clock_boot_ms() < lead->retry_ms)
+	if (!p->leading || lead->queued || lead->in_flight || lead->unsettled || p->log == NULL ||
+		t->replication == NULL || clock_boot_ms() < lead->retry_ms)
 		return;
 	in = (IsrInput){.high_watermark = p->high_watermark,
 					.epoch_start = p->epoch_start,

@@ -4,14 +4,19 @@
 #include <string.h>
 #include <utlist.h>
 
+#include "brokerd/base/clock.h"
 #include "brokerd/base/logging.h"
 #include "brokerd/cluster/replication.h"
 #include "brokerd/net/client.h"
+#include "wire/codec.h"
 
 enum
 {
+	CLOSED_AGAIN_MS = 1,
 	REFUSED_AGAIN_MS = 100,
 	FAILED_AGAIN_MS = 1000,
+	DOUBT_MS = 1000, /* a process takes its time to end; a cut network shows otherwise */
+	API_VERSIONS = 18,
 	FRAME_MAX = 1 << 16
 };
 
@@ -25,6 +30,7 @@ typedef struct Peer
 	NetClient *client;
 	ev_timer again;
 	bool refused;
+	int64_t doubt_until_ms; /* its connection ended, and it has not answered since; boot clock, 0 none */
 	bool seen;
 } Peer;
 
@@ -55,17 +61,30 @@ open_later(Peer *peer, int ms)
 	ev_timer_start(peer->watch->r->opt.loop, &peer->again);
 }
 
+/* A process that ends still has connections taken for it by the kernel: it is there when it answers. */
 static void
 on_open(void *ctx)
 {
-	set_refused(ctx, false);
+	Peer *peer = ctx;
+	WireWriter w;
+	size_t start;
+
+	wire_writer_init(&w);
+	start = wire_request_begin(&w, wire_api(API_VERSIONS), 0, 0, WSTR_LIT("pg_broker watch"));
+	wire_frame_end(&w, start);
+	if (!w.failed)
+		net_client_send(peer->client, w.buf, w.len);
+	wire_writer_free(&w);
 }
 
 static void
 on_frame(void *ctx, NetFrame *frame)
 {
-	(void) ctx;
-	net_frame_unref(frame); /* nothing was asked */
+	Peer *peer = ctx;
+
+	net_frame_unref(frame);
+	peer->doubt_until_ms = 0;
+	set_refused(peer, false);
 }
 
 static void
@@ -76,9 +95,13 @@ on_end(void *ctx, NetEnd end, const char *why)
 	(void) why;
 	net_client_close(peer->client);
 	peer->client = NULL;
+	if (end == NET_END_CLOSED && peer->doubt_until_ms == 0)
+		peer->doubt_until_ms = clock_boot_ms() + DOUBT_MS;
 	if (end == NET_END_REFUSED)
 		set_refused(peer, true);
-	open_later(peer, end == NET_END_CLOSED ? 0 : end == NET_END_REFUSED ? REFUSED_AGAIN_MS : FAILED_AGAIN_MS);
+	open_later(peer, end == NET_END_CLOSED    ? CLOSED_AGAIN_MS
+					 : end == NET_END_REFUSED ? REFUSED_AGAIN_MS
+											  : FAILED_AGAIN_MS);
 }
 
 static void
@@ -191,4 +214,13 @@ peer_watch_free(PeerWatch *w)
 	DL_FOREACH_SAFE (w->peers, peer, next)
 		free_peer(peer);
 	free(w);
+}
+
+bool
+peer_watch_is_gone(const PeerWatch *w, int32_t broker)
+{
+	for (const Peer *peer = w->peers; peer != NULL; peer = peer->next)
+		if (peer->id == broker)
+			return peer->refused || clock_boot_ms() < peer->doubt_until_ms;
+	return false;
 }

@@ -1,11 +1,14 @@
 /*
- * peer_watch.h: is the process of another broker there?  A connection to each, on which nothing is said: it ends
- * the moment the process does, and when nobody listens there any more, PostgreSQL may take the broker for
- * dead at once instead of after the session timeout (hazards A15).  A hung process or a cut network does not
- * show here; those are found by the heartbeats.  Loop thread only.
+ * peer_watch.h: is the process of another broker there?  A connection to each, on which nothing is said but one
+ * question at its start: it ends the moment the process does, and when nobody listens there any more, PostgreSQL
+ * may take the broker for dead at once instead of after the session timeout (hazards A15).  A hung process or
+ * a cut network does not show here; those are found by the heartbeats.  Loop thread only.
  */
 #ifndef BROKERD_CLUSTER_PEER_WATCH_H
 #define BROKERD_CLUSTER_PEER_WATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
 
 struct Replication;
 typedef struct PeerWatch PeerWatch;
@@ -14,5 +17,7 @@ PeerWatch *peer_watch_new(struct Replication *r);
 void peer_watch_free(PeerWatch *w);
 /* Brokers came, went or moved. */
 void peer_watch_update(PeerWatch *w);
+/* Nobody listens there, or its connection just ended and it has not answered on a new one. */
+bool peer_watch_is_gone(const PeerWatch *w, int32_t broker);
 
 #endif

@@ -82,6 +82,12 @@ replication_brokers_changed(Replication *r)
 	fetcher_reconnect(r->fetcher, false);
 }
 
+bool
+replication_is_gone(const Replication *r, int32_t broker)
+{
+	return peer_watch_is_gone(r->peers, broker);
+}
+
 const MetaEndpoint *
 replication_endpoint(const Replication *r, int32_t broker)
 {

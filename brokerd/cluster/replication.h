@@ -46,6 +46,8 @@ void replication_registered(Replication *r, int64_t broker_epoch, const uint8_t 
 /* Brokers came, went, moved, or are other processes. */
 void replication_brokers_changed(Replication *r);
 
+/* Nobody listens any more where it did, whatever PostgreSQL says so far. */
+bool replication_is_gone(const Replication *r, int32_t broker);
 /* Where brokers reach `broker`: its listener that has the name of this broker's first one, else its first.  NULL: none. */
 const MetaEndpoint *replication_endpoint(const Replication *r, int32_t broker);
 

@@ -266,6 +266,8 @@ check_follower(Log *log, LogAppend *a)
 
 		if (batch_check(b, (size_t) (a->len - pos), false) != BATCH_OK || !batch_crc_matches(b))
 			return fail(a, KERR_CORRUPT_MESSAGE, "a batch from the leader is damaged");
+		if (batch_leader_epoch(b) > a->leader_epoch)
+			return fail(a, KERR_CORRUPT_MESSAGE, "a batch from the leader has an epoch after the leader's");
 		if (batch_base_offset(b) < expected)
 			return fail(a, KERR_OFFSET_OUT_OF_RANGE,
 						"a batch from the leader begins before the end of the log");

@@ -306,6 +306,11 @@ test_follower(void)
 		a.records = harness_bytes(&h);
 		a.release = free;
 		a.owner = a.records;
+		a.leader_epoch = 2;
+		if (log_appended_end(follower) >= 20)
+			is_int(log_append_as_follower(follower, &a), KERR_CORRUPT_MESSAGE,
+				   "batches of an epoch after the leader's are refused");
+		a.leader_epoch = 3;
 		is_int(log_append_as_follower(follower, &a), 0, "%d bytes are taken", a.len);
 	}
 	harness_wait(&h, log_synced_end(follower) == 40);
