@@ -172,7 +172,14 @@ def kcat_client(name):
     return [sys.executable, os.path.join(CLIENTS, name, 'driver.py')], {}
 
 
+def own_client(_):
+    """Ours: libpgbroker as it was built, under a driver that stands with its tests."""
+    folder = os.path.join(os.path.dirname(CLIENTS), 'client')
+    return [sys.executable, os.path.join(folder, 'driver.py')], {}
+
+
 MAKERS = {
+    'pgbroker': own_client,
     'kcat': kcat_client,
     'confluent': python_client,
     'kafka-python': python_client,
