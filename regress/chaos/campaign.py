@@ -9,7 +9,7 @@ import replicas
 import schedule
 import values
 from kafka_client import Connection, KafkaError
-from pgbroker_cluster import wait_for
+from pgbroker_cluster import Trouble, wait_for
 from stage import PARTITIONS, TOPIC, Stage
 
 STUCK_AFTER = 60  # seconds without acknowledgements after everything is well again
@@ -27,11 +27,10 @@ class Campaign:
 
     # -- the rounds
 
-    def strike(self, blow):
+    def strike(self, blow, roles):
         """Returns what undoes it."""
         stage = self.stage
-        candidates = stage.roles()[blow.role]
-        who = self.rng.choice(candidates)
+        who = self.rng.choice(roles[blow.role])
         other = self.rng.choice([node for node in stage.nodes if node != f"b{who}"])
         needs_other = blow.fault.startswith("cut-")
         print(f"  {time.strftime('%H:%M:%S')} {blow.fault} hits broker {who}{' and ' + other if needs_other else ''}", flush=True)
@@ -40,9 +39,9 @@ class Campaign:
 
     def one_round(self, number, round_):
         print(schedule.text(number, round_), flush=True)
-        heals = []
+        heals, roles = [], self.stage.roles()  # a second blow must not ask a PostgreSQL that the first one froze
         for blow in round_.blows:
-            heals.append((time.monotonic() + blow.hold, self.strike(blow)))
+            heals.append((time.monotonic() + blow.hold, self.strike(blow, roles)))
             time.sleep(min(0.5, blow.hold))
         for at, heal in sorted(heals, key=lambda item: item[0]):
             time.sleep(max(0, at - time.monotonic()))
@@ -59,7 +58,10 @@ class Campaign:
             print("  " + self.stuck[-1], flush=True)
         took = time.monotonic() - began
         self.slowest = max(self.slowest, took)
-        print(f"  {time.strftime('%H:%M:%S')} acknowledges again after {took:.1f} s; {self.stage.figures()}", flush=True)
+        now = self.stage.figures()
+        print(f"  {time.strftime('%H:%M:%S')} acknowledges again after {took:.1f} s; {now['acked']} acknowledged, {now['read']} read", flush=True)
+        if now["faults"] > before["faults"]:
+            print(f"  {now['faults']} faults seen so far, the last: {now['last']}", flush=True)
 
     # -- the end
 
@@ -159,8 +161,12 @@ class Campaign:
         for number, round_ in enumerate(self.rounds, 1):
             if self.ends_at and time.monotonic() > self.ends_at:
                 break
-            self.one_round(number, round_)
-        stage.wait_recovered(90)
+            try:
+                self.one_round(number, round_)
+            except (AssertionError, Trouble) as error:
+                self.stuck.append(f"round {number}: {error}")
+                print("  " + self.stuck[-1], flush=True)
+                break
         account = stage.stop_workload()
         history, found = self.settle(account)
         self.report(account, history, found)

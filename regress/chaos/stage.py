@@ -173,6 +173,8 @@ class Stage(Cluster):
         super().close()
 
     def keep(self, folder):
-        """A copy of what is left to look at: logs, data, the workload's account."""
+        """Ends the brokers, and copies what is left to look at: logs, data, the workload's account."""
+        for broker in self.brokers.values():
+            broker.kill()
         shutil.copytree(self.folder, folder, ignore=shutil.ignore_patterns("tree", "socket", "*.sock"), dirs_exist_ok=True,
                         ignore_dangling_symlinks=True)

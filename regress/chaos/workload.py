@@ -72,7 +72,8 @@ class Sender(threading.Thread):
                 self.options.faults.add("refused", f"producer {self.number} partition {message.partition()}: {error}")
             return
         sequence = int(message.value().split(b" ", 3)[2])
-        self.acks.append((message.partition(), message.offset(), sequence))
+        offset = message.offset()  # None: the broker said that it has it already, and not where
+        self.acks.append((message.partition(), -1 if offset is None else offset, sequence))
         self.acked[message.partition()] += 1
         self.acked_at[message.partition()] = time.monotonic()
 
@@ -158,7 +159,8 @@ def figures(senders, readers, options):
     per_partition = [[sum(s.acked[p] for s in safe), round(now - max(s.acked_at[p] for s in safe), 2)]
                      for p in range(options.partitions)]
     return {"acked": sum(len(s.acks) for s in safe), "partitions": per_partition, "read": sum(r.count for r in readers),
-            "passes": readers[1].passes, "faults": len(options.faults.found)}
+            "passes": readers[1].passes, "faults": len(options.faults.found),
+            "last": options.faults.found[-3:]}
 
 
 def main(argv):
