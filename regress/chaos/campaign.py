@@ -5,6 +5,7 @@ import tempfile
 import time
 
 import checker
+import faults
 import replicas
 import schedule
 import values
@@ -46,6 +47,7 @@ class Campaign:
         for at, heal in sorted(heals, key=lambda item: item[0]):
             time.sleep(max(0, at - time.monotonic()))
             heal()
+        faults.wait_started(self.stage)
         self.wait_for_acknowledgements(number)
         time.sleep(round_.pause)
 

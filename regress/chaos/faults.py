@@ -21,20 +21,25 @@ SHORT_OF_A_SESSION, LONGER_THAN_A_SESSION = (0.3, 3.0), (7.5, 11.0)
 
 
 def start(stage, *numbers):
-    """Starts what is dead; a broker that cannot reach PostgreSQL, or is denied a byte, may need several attempts."""
+    """Starts them; what they need may still be away, so nobody waits for them here but wait_started()."""
+    for number in numbers:
+        if not stage.broker(number).pid():
+            stage.broker(number).start(wait=False)
+
+
+def wait_started(stage):
+    """At the end of a round, when all is well: everybody runs and answers.  Who gave up is started again."""
     def attempt():
-        for number in numbers:
-            if not stage.broker(number).pid():
-                stage.broker(number).start(wait=False)
+        start(stage, *stage.brokers)
         try:
-            for number in numbers:
-                stage.broker(number).wait_ready(30)
+            for broker in stage.brokers.values():
+                broker.wait_ready(30)
         except Trouble as trouble:
-            print(f"  broker did not start: {trouble}", flush=True)
+            print(f"  a broker did not start: {trouble}", flush=True)
             return False
         return True
 
-    wait_for(attempt, 90, f"brokers {numbers} start")
+    wait_for(attempt, 90, "all brokers run")
 
 
 def kill(stage, who, _):
@@ -85,6 +90,7 @@ def postgres_fail_over(stage, who, _):
 
     def heal():
         start(stage, who)
+        wait_started(stage)
         local_pg.follow_again(stage, old)
 
     return heal
