@@ -141,7 +141,8 @@ struct Client
 	Node *nodes;
 	Topic *topics;
 	Arena arena;
-	Arena ask;  /* requests for client_call, which takes turns before it sends: they would lose what is in `arena` */
+	Arena
+		ask; /* requests for client_call, which takes turns before it sends: they would lose what is in `arena` */
 	Arena kept; /* of the last client_call */
 	Frame *kept_frame;
 	void (*step)(Client *c);

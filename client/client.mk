@@ -63,3 +63,4 @@ client-tests: all $(BUILD)/client_lines
 $(BUILD)/client_lines: $(BUILD)/obj/regress/client/lines.o $(BUILD)/libclient.a $(BUILD)/libwire.a
 	@echo "  LINK  $@"
 	@$(CC) $(LDFLAGS) -o $@ $^ $(CLIENT_LIBS) -lrdkafka
+FUZZ_DEPS_client = client wire

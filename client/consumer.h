@@ -36,6 +36,7 @@ typedef struct Chunk
 	struct Chunk *next;
 	Frame *frame;
 	const uint8_t *at, *end;
+	size_t size; /* of records, read or not */
 	int32_t n_aborted, next_aborted;
 	int64_t (*aborted)[2]; /* producer id, first offset; by rising offset */
 } Chunk;
@@ -115,6 +116,7 @@ struct pgb_consumer
 	/* records */
 	FromPart *reading;
 	Chunk *used;
+	size_t unread;      /* bytes of the chunks of all partitions */
 	WireWriter scratch; /* the decompressed batch of scratch_for */
 	const uint8_t *scratch_for;
 	pgb_error failure; /* for the next pgb_poll; code 0 = none */

@@ -3,7 +3,7 @@
  *
  * One Fetch a broker is on its way, for all partitions of it that want more.  While one of them has CHUNKS_AHEAD
  * answers unread nothing is asked of its broker: a long poll for the others would keep this one waiting once the
- * application has caught up.
+ * application has caught up.  All of them together hold about three times fetch.max.bytes at most.
  */
 #include "client/consumer.h"
 
@@ -36,6 +36,7 @@ retire(pgb_consumer *c, FromPart *p)
 	p->batch = NULL;
 	chunk->next = c->used;
 	c->used = chunk;
+	c->unread -= chunk->size;
 	client_wake_at(&c->c, 0);
 }
 
@@ -74,7 +75,7 @@ whole_batches(const uint8_t *at, const uint8_t *end, int64_t *next_offset)
 }
 
 static bool
-add_chunk(FromPart *p, const FetchResponseResponsesPartitions *r, Frame *frame)
+add_chunk(pgb_consumer *c, FromPart *p, const FetchResponseResponsesPartitions *r, Frame *frame)
 {
 	const uint8_t *end;
 	int64_t next = p->fetch_at;
@@ -102,6 +103,8 @@ add_chunk(FromPart *p, const FetchResponseResponsesPartitions *r, Frame *frame)
 		p->first = chunk;
 	p->last = chunk;
 	p->n_chunks++;
+	chunk->size = (size_t) r->records.len;
+	c->unread += chunk->size;
 	p->fetch_at = next;
 	return true;
 }
@@ -124,7 +127,7 @@ partition_answered(pgb_consumer *c, FromPart *p, const FetchResponseResponsesPar
 	{
 		p->failures = 0;
 		p->end = c->c.conf.read_committed ? r->last_stable_offset : r->high_watermark;
-		if (r->records.len > 0 && !add_chunk(p, r, frame))
+		if (r->records.len > 0 && !add_chunk(c, p, r, frame))
 		{
 			error_set(&err, KERR_CORRUPT_MESSAGE, true,
 					  "topic \"%s\", partition %d, offset %lld: what the broker sent is no record batch",
@@ -306,7 +309,7 @@ fetch_step(pgb_consumer *c)
 	{
 		Conn *conn = n->wanted ? client_ready(client, n, USE_DATA) : NULL;
 
-		if (conn != NULL && conn->n_calls == 0 && !n->full)
+		if (conn != NULL && conn->n_calls == 0 && !n->full && c->unread < 2 * (size_t) client->conf.fetch_max)
 			fetch_node(c, n, conn);
 		/* A leader that cannot be reached may be one no more. */
 		else if (n->wanted && n->conns[USE_DATA].state == CONN_DOWN)

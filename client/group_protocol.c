@@ -307,7 +307,7 @@ claim(const AssignGroup *g, AssignMember *m, WStr topic, int32_t partition)
 static void
 read_sticky(const AssignGroup *g, AssignMember *m, WBytes data, Arena *a)
 {
-	const uint8_t *p = data.p, *end = p + (data.len < 0 ? 0 : data.len);
+	const uint8_t *p = data.len > 0 ? data.p : (const uint8_t *) "", *end = p + (data.len > 0 ? data.len : 0);
 
 	m->n_owned = 0;
 	m->generation = -1;
