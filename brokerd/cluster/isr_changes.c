@@ -209,7 +209,7 @@ take_row(IsrChanges *c, Leadership *lead, const SentChange *sent, const MetaResu
 	p->partition_epoch = epoch;
 	p->isr_size = (int16_t) n;
 	for (int32_t i = 0; i < lead->n; i++)
-		lead->followers[i].in_isr = is_in(lead->followers[i].id, ids, n);
+		follower_set_in_isr(&lead->followers[i], is_in(lead->followers[i].id, ids, n));
 }
 
 static void

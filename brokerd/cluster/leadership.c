@@ -80,6 +80,14 @@ begin(Partition *p, const MetaPartition *meta, PartitionTable *t, Leadership *ol
 }
 
 void
+follower_set_in_isr(Follower *f, bool in_isr)
+{
+	if (in_isr && !f->in_isr)
+		f->caught_up_ms = clock_boot_ms();
+	f->in_isr = in_isr;
+}
+
+void
 leadership_apply(Leadership **slot, Partition *p, const MetaPartition *meta, PartitionTable *t)
 {
 	Leadership *lead = *slot;
@@ -94,7 +102,7 @@ leadership_apply(Leadership **slot, Partition *p, const MetaPartition *meta, Par
 	}
 	isr_changes_heard(lead, meta->partition_epoch);
 	for (int32_t i = 0; i < lead->n; i++)
-		lead->followers[i].in_isr = meta_partition_in_isr(meta, lead->followers[i].id);
+		follower_set_in_isr(&lead->followers[i], meta_partition_in_isr(meta, lead->followers[i].id));
 	leadership_consider(t, lead);
 }
 
@@ -192,6 +200,7 @@ leadership_consider(PartitionTable *t, Leadership *lead)
 		IsrFollower as = {.in_isr = f->in_isr,
 						  .is_live = is_live(t, f),
 						  .synced_end = f->synced_end,
+						  .fetched_ms = f->last_fetch_ms,
 						  .caught_up_ms = f->caught_up_ms};
 		bool belongs = isr_belongs(&in, &as);
 

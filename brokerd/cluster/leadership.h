@@ -45,6 +45,9 @@ typedef struct Leadership
 void leadership_apply(Leadership **lead, Partition *p, const MetaPartition *meta, PartitionTable *t);
 void leadership_free(Leadership *lead); /* NULL is fine */
 
+/* PostgreSQL says whether it is a member.  Who joins has replica.lag.time.max.ms from now on. */
+void follower_set_in_isr(Follower *f, bool in_isr);
+
 /* For hw_next(): fills `out` (room for META_MAX_LIST), returns how many; 0 for NULL. */
 int leadership_ends(const Leadership *lead, HwReplica *out);
 /* A follower at the end was caught up until now, when the end moves on.  NULL is fine. */

@@ -82,6 +82,15 @@ forget_wish(Lead *lead)
 	lead->sent_epoch = -1;
 }
 
+/* follower_set_in_isr() */
+static void
+set_in_isr(const World *w, Follower *f, bool in_isr)
+{
+	if (in_isr && !f->in_isr)
+		f->caught_up = w->now;
+	f->in_isr = in_isr;
+}
+
 /* isr_changes_heard() */
 static void
 heard(Lead *lead, int32_t partition_epoch)
@@ -146,6 +155,7 @@ consider(World *w, int id)
 						  .is_live =
 							  (b->image.serving & ONE(i)) != 0 && b->image.epochs[i] == f->broker_epoch,
 						  .synced_end = f->synced_end,
+						  .fetched_ms = f->last_fetch,
 						  .caught_up_ms = f->caught_up};
 		bool belongs;
 
@@ -188,7 +198,7 @@ take_reply(World *w, const Message *m)
 			b->partition_epoch = m->row.partition_epoch;
 			b->isr_size = set_size(m->row.isr);
 			for (int i = 0; i < w->n; i++)
-				lead->followers[i].in_isr = i != m->to && (m->row.isr & ONE(i)) != 0;
+				set_in_isr(w, &lead->followers[i], i != m->to && (m->row.isr & ONE(i)) != 0);
 		}
 	}
 	say(w, "broker %d hears that its change %s: @%d", m->to, m->landed ? "landed" : "did not land",
@@ -417,7 +427,7 @@ apply_row(World *w, int id, const Row *row)
 		forget_wish(&b->lead);
 	heard(&b->lead, row->partition_epoch);
 	for (int i = 0; i < w->n; i++)
-		b->lead.followers[i].in_isr = i != id && (row->isr & ONE(i)) != 0;
+		set_in_isr(w, &b->lead.followers[i], i != id && (row->isr & ONE(i)) != 0);
 	consider(w, id);
 	advance(w, id);
 }

@@ -24,32 +24,38 @@ test_table(void)
 		IsrFollower f;
 		bool want;
 	} cases[] = {
-		{"joins at the high watermark", &leader, {false, true, 80, 0}, true},
-		{"joins beyond it", &leader, {false, true, 95, 0}, true},
-		{"does not join one short of it", &leader, {false, true, 79, 50000}, false},
-		{"a new leader: not at the high watermark", &new_leader, {false, true, 80, 50000}, false},
-		{"a new leader: not one short of the epoch's start", &new_leader, {false, true, 89, 50000}, false},
-		{"a new leader: at the epoch's start", &new_leader, {false, true, 90, 0}, true},
+		{"joins at the high watermark", &leader, {false, true, 80, 50000, 0}, true},
+		{"joins beyond it", &leader, {false, true, 95, 50000, 0}, true},
+		{"does not join one short of it", &leader, {false, true, 79, 50000, 50000}, false},
+		{"a new leader: not at the high watermark", &new_leader, {false, true, 80, 50000, 50000}, false},
+		{"a new leader: not one short of the epoch's start",
+		 &new_leader,
+		 {false, true, 89, 50000, 50000},
+		 false},
+		{"a new leader: at the epoch's start", &new_leader, {false, true, 90, 50000, 0}, true},
 		{"a fenced one, or another process by now, does not join",
 		 &leader,
-		 {false, false, 100, 50000},
+		 {false, false, 100, 50000, 50000},
 		 false},
-		{"one that was not heard of does not join", &leader, {false, true, -1, 50000}, false},
+		{"one that was not heard of does not join", &leader, {false, true, -1, -1, 50000}, false},
 
-		{"a member at the end stays, however long nobody wrote", &silent, {true, true, 100, 0}, true},
-		{"a member behind a moving end stays for the lag", &leader, {true, true, 85, 40000}, true},
-		{"and leaves a millisecond later", &leader, {true, true, 85, 39999}, false},
-		{"a member below the high watermark has the lag, too", &leader, {true, true, 10, 45000}, true},
+		{"one that fetched just within the lag", &leader, {false, true, 80, 40000, 0}, true},
+		{"one that does not fetch any more does not join", &leader, {false, true, 80, 39999, 0}, false},
+
+		{"a member at the end stays, however long nobody wrote", &silent, {true, true, 100, 50000, 0}, true},
+		{"a member behind a moving end stays for the lag", &leader, {true, true, 85, 50000, 40000}, true},
+		{"and leaves a millisecond later", &leader, {true, true, 85, 50000, 39999}, false},
+		{"a member below the high watermark has the lag, too", &leader, {true, true, 10, 50000, 45000}, true},
 		{"a member that was not heard of has the lag from the leadership's start",
 		 &leader,
-		 {true, true, -1, 40000},
+		 {true, true, -1, -1, 40000},
 		 true},
-		{"and then leaves", &leader, {true, true, -1, 39999}, false},
+		{"and then leaves", &leader, {true, true, -1, -1, 39999}, false},
 		/* That it is dead is PostgreSQL's to say, and takes it out of the row. */
-		{"a member is not taken out for being fenced", &leader, {true, false, 100, 0}, true},
+		{"a member is not taken out for being fenced", &leader, {true, false, 100, 50000, 0}, true},
 	};
 	static const IsrInput empty = {.now_ms = 5, .lag_max_ms = 10000};
-	IsrFollower unheard = {false, true, -1, 0}, at_start = {false, true, 0, 0};
+	IsrFollower unheard = {false, true, -1, -1, 0}, at_start = {false, true, 0, 5, 0};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		is_int(isr_belongs(cases[i].in, &cases[i].f), cases[i].want, "%s", cases[i].name);
@@ -69,14 +75,16 @@ test_random(void)
 					   .epoch_start = random() % 60,
 					   .now_ms = random() % 1000,
 					   .lag_max_ms = random() % 1000};
-		IsrFollower f = {random() % 2 == 0, random() % 2 == 0, random() % 80 - 1, random() % 1000};
+		IsrFollower f = {random() % 2 == 0, random() % 2 == 0, random() % 80 - 1, random() % 1000,
+						 random() % 1000};
 		bool belongs;
 
 		in.leader_end =
 			(in.high_watermark > in.epoch_start ? in.high_watermark : in.epoch_start) + random() % 20;
 		belongs = isr_belongs(&in, &f);
 		if (!f.in_isr && belongs)
-			safe = safe && f.is_live && f.synced_end >= in.high_watermark && f.synced_end >= in.epoch_start;
+			safe = safe && f.is_live && f.synced_end >= in.high_watermark && f.synced_end >= in.epoch_start &&
+				   in.now_ms - f.fetched_ms <= in.lag_max_ms;
 		if (f.in_isr && !belongs)
 			patient = patient && f.synced_end < in.leader_end && in.now_ms - f.caught_up_ms > in.lag_max_ms;
 	}
