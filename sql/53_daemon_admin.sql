@@ -210,6 +210,7 @@ BEGIN
 						RAISE EXCEPTION 'broker "%" is not registered', resource_name USING ERRCODE = 'PB042';
 					END IF;
 				WHEN 32 THEN
+					PERFORM check_config_group(resource_name);
 					scope_ := 'group'; object_ := resource_name;
 				ELSE
 					RAISE EXCEPTION 'configs of resource type % cannot be changed', resource_type USING ERRCODE = 'PB042';

@@ -261,6 +261,37 @@ BEGIN
 END
 $$;
 
+-- A config needs a group that is there (a typing error would be kept for ever); Kafka's clients may set it before.
+CREATE FUNCTION broker_internal.do_alter_group(caller text, gid text, config jsonb)
+RETURNS TABLE (config_key text, old_value text, new_value text, source text) LANGUAGE plpgsql AS $$
+BEGIN
+	IF NOT EXISTS (SELECT FROM groups g WHERE g.group_id = gid) THEN
+		PERFORM no_group(gid);
+	END IF;
+	PERFORM check_config_group(gid);
+	RETURN QUERY SELECT * FROM set_configs('group', gid, gid, config, false, false, caller, 'sql', inet_client_addr());
+END
+$$;
+
+-- The key of the table of configs holds the id itself.
+CREATE FUNCTION broker_internal.check_config_group(gid text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	IF gid = '' THEN
+		RAISE EXCEPTION 'Default group resources are not allowed.' USING ERRCODE = 'PB042';
+	ELSIF octet_length(gid) > 1024 THEN
+		RAISE EXCEPTION 'Configs are kept for group ids of at most 1024 bytes.' USING ERRCODE = 'PB042', DETAIL = format('This one has %s.', octet_length(gid));
+	END IF;
+END
+$$;
+
+-- What DescribeConfigs of groups asks for: the keys that are set.
+CREATE FUNCTION broker_internal.group_configs_1(group_ids text[]) RETURNS TABLE (group_id text, config_key text, value text) STABLE LANGUAGE sql AS $$
+	SELECT c.object, c.config_key, c.value FROM broker_internal.configs c WHERE c.scope = 'group' AND c.object = ANY ($1) ORDER BY 1, 2
+$$;
+
+CREATE FUNCTION broker.alter_group(group_id text, config jsonb)
+	RETURNS TABLE (config_key text, old_value text, new_value text, source text) LANGUAGE c AS 'MODULE_PATHNAME', 'pgb_alter_group_1';
+
 CREATE FUNCTION broker.reset_offsets(group_id text, topic text DEFAULT NULL, to_position text DEFAULT NULL, to_time timestamptz DEFAULT NULL, to_offset bigint DEFAULT NULL,
 		shift_by bigint DEFAULT NULL, offsets jsonb DEFAULT NULL, partitions int[] DEFAULT NULL, fence bool DEFAULT false, dry_run bool DEFAULT false)
 	RETURNS TABLE (topic text, partition int, old_offset bigint, new_offset bigint, moved_by bigint, report_age interval) LANGUAGE c AS 'MODULE_PATHNAME', 'pgb_reset_offsets_1';

@@ -2,6 +2,8 @@
 INSERT INTO broker_internal.help VALUES
 ('function', 'reset_offsets', 'Moves a group to other offsets: earliest, latest, the first record at or after a time, an offset, a shift, or offsets named one by one; of one topic or of all that it has committed. new_offset is an estimate (NULL for a time) until the leaders were asked. With members it needs fence => true: they rejoin in a new generation and go on from there. dry_run => true only shows.',
 	'broker_admin', 'PB001 PB003 PB068 PB069 22023', 'SELECT * FROM broker.reset_offsets(''billing'', ''orders'', to_position => ''earliest'', dry_run => true);', 'kafka-consumer-groups --reset-offsets'),
+('function', 'alter_group', 'Merges dynamic configs of one group; JSON null goes back to the default. All of them are of groups of the types consumer, share and streams; on a classic group they have no effect, which a NOTICE says.',
+	'broker_admin', 'PB040 PB042 PB069', 'SELECT * FROM broker.alter_group(''billing'', ''{"consumer.session.timeout.ms": "1 min"}'');', 'kafka-configs --entity-type groups --alter'),
 ('function', 'delete_offsets', 'Forgets the offsets of a topic that the group does not read any more. Returns how many there are.',
 	'broker_admin', 'PB003 PB069 PB086', 'SELECT broker.delete_offsets(''billing'', ''orders_old'');', 'kafka-consumer-groups --delete-offsets'),
 ('function', 'delete_group', 'Deletes a group with its offsets. With members it needs force => true, which removes them first.',

@@ -33,7 +33,8 @@ typedef enum ConfigSource
 	CONFIG_SOURCE_BROKER = 2,
 	CONFIG_SOURCE_CLUSTER = 3,
 	CONFIG_SOURCE_STATIC = 4,
-	CONFIG_SOURCE_DEFAULT = 5
+	CONFIG_SOURCE_DEFAULT = 5,
+	CONFIG_SOURCE_GROUP = 8 /* of a group's keys, which have no other layer but the default */
 } ConfigSource;
 
 typedef struct TopicConfigs TopicConfigs;

@@ -61,7 +61,7 @@ class Member:
         self.connection = None
 
     def join_request(self, **more):
-        return dict({"session_timeout_ms": 10000, "rebalance_timeout_ms": 10000, "member_id": self.id, "group_instance_id": None,
+        return dict({"session_timeout_ms": 60000, "rebalance_timeout_ms": 10000, "member_id": self.id, "group_instance_id": None,
                      "protocol_type": "consumer", "protocols": [{"name": "range", "metadata": SUBSCRIPTION}]}, **more)
 
     def join(self):
@@ -193,6 +193,25 @@ def vanished(t, c):
             "member joined; member joined; member left: session timed out after 6 s", "and people are told why")
 
 
+def configs(t, c):
+    """Limits of groups count for the next member, without a restart.  One that is not refused is told to bring an id (79)."""
+    group = group_of(c, 1, "config")
+    m = member(c, group)
+    second = Member(c, group)
+
+    def refused(**more):
+        with Connection(c.broker(1).address) as k:
+            return k.call("JoinGroup", 5, dict(second.join_request(**more), group_id=group))["error_code"]
+
+    t.equal(refused(session_timeout_ms=5000), 26, "a session timeout below the minimum")
+    c.sql("SELECT broker.alter_cluster('{\"group.min.session.timeout.ms\": 20000, \"group.max.size\": 1}')")
+    wait_for(lambda: refused(session_timeout_ms=10000) == 26, 10, "a higher minimum")
+    wait_for(lambda: refused(session_timeout_ms=20000) == 81, 10, "a group that is full")
+    t.equal(m.beat(), 0, "who is in the group stays")
+    c.sql("SELECT broker.alter_cluster('{\"group.min.session.timeout.ms\": null, \"group.max.size\": null}')")
+    wait_for(lambda: refused(session_timeout_ms=5000) == 26 and refused(session_timeout_ms=6000, protocol_type="other") == 23, 10, "the old limits")
+
+
 def long_ids(t, c):
     """As long as Kafka takes them; random, so that PostgreSQL cannot make them short by compression."""
     first = os.urandom(16384).hex()[:32767]
@@ -220,7 +239,7 @@ def main():
         c.wait_sql("SELECT count(DISTINCT coordinator) FROM broker_internal.slots", [("2",)])
         with Connection(c.broker(1).address) as k:
             wait_for(lambda: k.leader("t") == 1, 10, "a leader of t")
-        for case in (restarts, replaced, away, idle, vanished, long_ids):
+        for case in (restarts, replaced, away, idle, vanished, configs, long_ids):
             with t.case(case.__name__.replace("_", " ")):
                 case(t, c)
         t.note(c.logs(15) if t.failed else "")

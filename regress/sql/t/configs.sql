@@ -73,7 +73,7 @@ SELECT matches(pg_temp.wire('[]', name => 'nope'), '^3 ', 'wire: no such topic')
 SELECT matches(pg_temp.wire('[]', name => '9', type => 4), '^42 ', 'wire: no such broker');
 SELECT matches(pg_temp.wire('[]', type => 3), '^42 ', 'wire: no such resource');
 SELECT is(pg_temp.wire('[{"key":"num.partitions","op":0,"value":"4"}]', name => '', type => 4), '0', 'wire: the cluster');
-SELECT is(pg_temp.wire('[{"key":"consumer.session.timeout.ms","op":0,"value":"6000"}]', name => 'g', type => 32), '0', 'wire: a group');
+SELECT is(pg_temp.wire('[{"key":"consumer.session.timeout.ms","op":0,"value":"50000"}]', name => 'g', type => 32), '0', 'wire: a group');
 SELECT is((SELECT value || ' ' || source FROM broker.settings WHERE scope = 'cluster' AND config_key = 'num.partitions'), '4 cluster', 'the cluster has it');
 
 -- what a daemon reads

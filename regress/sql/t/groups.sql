@@ -97,6 +97,24 @@ SELECT matches(pg_temp.refusal($$ SELECT broker.kick_member('live', 'nobody') $$
 SELECT matches(pg_temp.refusal($$ SELECT broker.kick_member('live') $$), '^22023 ', 'no member named');
 SELECT is(broker.delete_group('gone', if_exists => true), false, 'if_exists');
 
+-- configs of a group: kept, checked with Kafka's bounds, without effect on a classic one
+SET client_min_messages = warning;
+SELECT is(pg_temp.refusal($$ SELECT * FROM broker.alter_group('LIVE', '{}') $$), 'PB069 | group "LIVE" does not exist | Perhaps you meant "live".', 'configs of an unknown group');
+SELECT results_eq($$ SELECT * FROM broker.alter_group('live', '{"consumer.session.timeout.ms": "50 s"}') $$, $$ VALUES ('consumer.session.timeout.ms', '45000', '50000', 'group') $$, 'a config of a group');
+SELECT results_eq($$ SELECT * FROM broker_internal.group_configs_1('{live,other}') $$, $$ VALUES ('live', 'consumer.session.timeout.ms', '50000') $$, 'is what DescribeConfigs is told');
+SELECT matches(pg_temp.refusal($$ SELECT * FROM broker.alter_group('live', '{"consumer.session.timeout.ms": 6000}') $$), '^PB040 .*allowed 45000 to 60000', 'out of Kafka''s bounds');
+SELECT matches(pg_temp.refusal($$ SELECT * FROM broker.alter_group('live', '{"retention.ms": 6000}') $$), '^PB040 ', 'a topic''s key is none of a group');
+SELECT results_eq($$ SELECT * FROM broker.alter_group('live', '{"consumer.session.timeout.ms": null}') $$, $$ VALUES ('consumer.session.timeout.ms', '50000', '45000', 'default') $$, 'null goes back');
+SELECT is((SELECT count(*) FROM broker.config_keys WHERE scope = 'group' AND is_used)::int, 0, 'a classic group uses none, and config_keys says so');
+CREATE FUNCTION pg_temp.wire(name text) RETURNS text LANGUAGE sql AS $$
+	SELECT error_code || coalesce(': ' || error_message, '') FROM broker_internal.alter_configs_1('User:test', NULL,
+		jsonb_build_array(jsonb_build_object('type', 32, 'name', name, 'ops', '[{"key":"share.isolation.level","op":0,"value":"read_committed"}]'::jsonb)), false, false)
+$$;
+SELECT is(pg_temp.wire('later'), '0', 'wire: a group that is not there yet, as in Kafka');
+SELECT is(pg_temp.wire(''), '42: Default group resources are not allowed.', 'wire: no group');
+SELECT matches(pg_temp.wire(repeat('x', 1025)), '^42: Configs are kept for group ids of at most 1024 bytes', 'wire: an id that the key of the table cannot hold');
+RESET client_min_messages;
+
 -- a reset of a live group, as a coordinator carries it out
 SELECT is((SELECT new_offset FROM broker.reset_offsets('live', 't', to_offset => 7, fence => true)), 7::bigint, 'a reset with a fence');
 SELECT is((SELECT is_unstable FROM broker_internal.fetch_offsets_1('live', NULL, NULL)), true, 'until it is done OffsetFetch is told so');
