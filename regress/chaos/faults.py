@@ -12,6 +12,7 @@ import time
 import local_pg
 from pgbroker_cluster import Trouble, wait_for
 from replicas import split
+from replicated import freeze, thaw
 
 # roles: whom it may hit · hold: seconds, at least and at most · alone: with nothing else at the same time ·
 # group: of one group only one at a time · needs: "network", "standby" or None
@@ -53,8 +54,23 @@ def terminate(stage, who, _):
 
 
 def pause(stage, who, _):
-    stage.broker(who).pause()
-    return stage.broker(who).resume
+    """As a host that stands still."""
+    freeze(stage.broker(who))
+    return lambda: thaw(stage.broker(who))
+
+
+def hang(stage, who, _):
+    """As a process that does: its watchdog may have ended it when it should go on."""
+    pid = stage.broker(who).pid()
+    os.kill(pid, signal.SIGSTOP)
+
+    def heal():
+        try:
+            os.kill(pid, signal.SIGCONT)
+        except ProcessLookupError:
+            pass
+
+    return heal
 
 
 def kill_all(stage, _, __):
@@ -203,6 +219,7 @@ KINDS = {
     "terminate": Kind(terminate, BROKER, (0.0, 4.0), False, "broker", None),
     "pause": Kind(pause, BROKER, SHORT_OF_A_SESSION, False, "broker", None),
     "pause-long": Kind(pause, BROKER, LONGER_THAN_A_SESSION, False, "broker", None),
+    "hang": Kind(hang, BROKER, LONGER_THAN_A_SESSION, False, "broker", None),
     "kill-all": Kind(kill_all, ("any",), (0.0, 3.0), False, "broker", None),
     "pg-kill": Kind(postgres_kill, ("any",), (0.5, 10.0), False, "postgres", None),
     "pg-restart": Kind(postgres_restart, ("any",), (0.0, 2.0), False, "postgres", None),

@@ -37,7 +37,6 @@ class Stage(Cluster):
         self.nodes = [f"b{i + 1}" for i in range(brokers)] + ["client", "pg"]
         self.network = Network(self.nodes[:-1], ["pg", "pg2"]) if with_network else None
         self.workload = None
-        self.cut_off = False
         shim = self.make_shim()
         super().__init__(brokers, start=False, properties={
             "min.insync.replicas": 2, "unclean.leader.election.enable": "false", "auto.create.topics.enable": "false",

@@ -10,6 +10,7 @@
 """
 import json
 import os
+import signal
 import sys
 import time
 
@@ -19,6 +20,7 @@ sys.path[:0] = [os.path.join(ROOT, "regress", "lib"), os.path.join(ROOT, "regres
 import replicas
 from kafka_client import Connection, KafkaError
 from pgbroker_cluster import wait_for
+from procs import process_cwd
 
 RETRIABLE = (3, 5, 6, 7, 19, 56, 74, 76)
 
@@ -114,6 +116,23 @@ class Replicated:
 
     def wait_equal(self, seconds=20, partition=0):
         wait_for(lambda: self.differing(partition) == [], seconds, f"the replicas of {self.name}-{partition} are equal")
+
+
+def family(broker):
+    """The processes of a broker: itself, and the watchdog that would end it when it hangs."""
+    folder = os.path.realpath(broker.folder)
+    return [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and process_cwd(pid) == folder]
+
+
+def freeze(broker):
+    """As a host that stands still: the watchdog too, so it goes on when it wakes."""
+    for pid in sorted(family(broker), reverse=True):
+        os.kill(pid, signal.SIGSTOP)
+
+
+def thaw(broker):
+    for pid in sorted(family(broker)):
+        os.kill(pid, signal.SIGCONT)
 
 
 def high_watermark(k, topic, partition=0):
