@@ -43,9 +43,10 @@ take_failure(Log *log, const WriteOp *op)
 		log_set_error(log, LOG_STATE_NO_SPACE,
 					  "the disk is full: the partition takes no records until there is space");
 	else
-		log_set_error(log, LOG_STATE_FAILED,
-					  "a write failed (%s): the partition is offline until the broker restarts",
-					  strerror(op->error));
+		log_set_error(
+			log, LOG_STATE_FAILED,
+			"a write failed (%s): the log is offline until it is fetched again or the broker restarts",
+			strerror(op->error));
 	log_note_unsynced(log, 0);
 }
 
@@ -193,9 +194,10 @@ dispatch_segment(LogManager *m, LogSegment *s)
 	{
 		/* The log ends where the disk is known to have it. */
 		log->written_end = log->flushed_end > log->synced_end ? log->flushed_end : log->synced_end;
-		log_set_error(log, LOG_STATE_FAILED,
-					  "a sync failed (%s): the partition is offline until the broker restarts",
-					  strerror(error));
+		log_set_error(
+			log, LOG_STATE_FAILED,
+			"a sync failed (%s): the log is offline until it is fetched again or the broker restarts",
+			strerror(error));
 		log->appended_end = log->written_end;
 		log_note_unsynced(log, 0);
 		return;

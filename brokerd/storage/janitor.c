@@ -283,6 +283,39 @@ janitor_segment_sealed(LogSegment *s, WriteOp *op)
 	work_queue_push(&log->m->janitor, &j->job);
 }
 
+/* ---- the data directory ---- */
+
+typedef struct SyncDirJob
+{
+	Job job;
+	LogManager *m;
+} SyncDirJob;
+
+static void
+sync_dir_run(Job *job)
+{
+	LogManager *m = ((SyncDirJob *) job)->m;
+
+	if (fsync(m->dir_fd) != 0)
+		log_msg(LOG_WARNING, "storage", "the data directory %s cannot be synced: %s", m->dir,
+				strerror(errno));
+}
+
+static void
+sync_dir_done(Job *job)
+{
+	free(job);
+}
+
+void
+janitor_sync_dir(LogManager *m)
+{
+	SyncDirJob *j = calloc(1, sizeof(*j));
+
+	*j = (SyncDirJob){.job = {.run = sync_dir_run, .done = sync_dir_done}, .m = m};
+	work_queue_push(&m->janitor, &j->job);
+}
+
 /* ---- full disks ---- */
 
 typedef struct ProbeJob

@@ -14,6 +14,7 @@ void janitor_tick(LogManager *m, int64_t wall_ms);
 void janitor_segment_sealed(LogSegment *s, WriteOp *op); /* index written: sync it, write the snapshot */
 /* Write all checkpoints and epoch files now (log_raise_start waits for its log start offset). */
 void janitor_checkpoint(LogManager *m);
+void janitor_sync_dir(LogManager *m);       /* names in the data directory changed */
 bool janitor_checkpoint_now(LogManager *m); /* blocking, at the stop: the thread is gone */
 
 #endif

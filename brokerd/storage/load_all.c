@@ -17,6 +17,7 @@
 #include "brokerd/storage/deleter.h"
 #include "brokerd/storage/load.h"
 #include "brokerd/storage/manifest.h"
+#include "brokerd/storage/retire.h"
 #include "brokerd/storage/schedule.h"
 
 typedef struct LoadTask
@@ -72,6 +73,25 @@ is_dir(const LogManager *m, const struct dirent *e)
 	return fstatat(m->dir_fd, e->d_name, &st, 0) == 0 && S_ISDIR(st.st_mode);
 }
 
+static int64_t
+folder_bytes(const LogManager *m, const char *name)
+{
+	char path[STORAGE_PATH_MAX];
+	int64_t bytes = 0;
+	struct dirent *e;
+	struct stat st;
+	DIR *dh;
+
+	snprintf(path, sizeof(path), "%s/%s", m->dir, name);
+	if ((dh = opendir(path)) == NULL)
+		return 0;
+	while ((e = readdir(dh)) != NULL)
+		if (fstatat(dirfd(dh), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
+			bytes += st.st_size;
+	closedir(dh);
+	return bytes;
+}
+
 static bool
 find_logs(Loading *l, bool clean, Err *err)
 {
@@ -79,6 +99,8 @@ find_logs(Loading *l, bool clean, Err *err)
 	char path[STORAGE_PATH_MAX];
 	DIR *dh = opendir(m->dir);
 	struct dirent *e;
+	int set_aside = 0;
+	int64_t set_aside_bytes = 0;
 
 	if (dh == NULL)
 		return err_set(err, 56, errno, "the data directory %s cannot be read: %s", m->dir, strerror(errno));
@@ -92,6 +114,11 @@ find_logs(Loading *l, bool clean, Err *err)
 			snprintf(path, sizeof(path), "%s/%s", m->dir, e->d_name);
 			deleter_add_dir(m, path, 0);
 		}
+		else if (ends_with(e->d_name, SET_ASIDE_SUFFIX))
+		{
+			set_aside++;
+			set_aside_bytes += folder_bytes(m, e->d_name);
+		}
 		else if (ends_with(e->d_name, "-stray"))
 			log_msg(LOG_WARNING, "storage", "%s/%s was set aside; it is kept until somebody removes it",
 					m->dir, e->d_name);
@@ -99,6 +126,11 @@ find_logs(Loading *l, bool clean, Err *err)
 			add_log(l, e->d_name, clean);
 	}
 	closedir(dh);
+	if (set_aside > 0)
+		log_msg(LOG_WARNING, "storage",
+				"%d logs in %s were set aside (*" SET_ASIDE_SUFFIX ", %" PRId64
+				" bytes); they are kept until somebody removes them",
+				set_aside, m->dir, set_aside_bytes);
 	return true;
 }
 

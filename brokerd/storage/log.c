@@ -292,6 +292,12 @@ log_error(const Log *log)
 }
 
 bool
+log_is_broken(const Log *log)
+{
+	return log->state == LOG_STATE_FAILED || log->state == LOG_STATE_OFFLINE;
+}
+
+bool
 log_is_open(const Log *log)
 {
 	return log->state != LOG_STATE_OFFLINE;

@@ -13,6 +13,7 @@
  *     DIR/TOPIC-PARTITION/leader-epoch-checkpoint
  *     DIR/TOPIC-PARTITION/00000000000000000000.log .index .timeindex .snapshot .txnindex
  *     DIR/TOPIC-PARTITION.UUID-delete     being deleted in the background
+ *     DIR/TOPIC-PARTITION.UUID-corrupt    a log that could not be used any more, set aside: kept, never read
  *
  * Threads: every function here is called on the loop thread only and never waits for a disk, except where
  * it says "blocking" (start and stop).  Behind it run one writer thread, a few sync workers and a few cold
@@ -135,6 +136,14 @@ Log *log_manager_create(LogManager *m, const char *topic, int topic_len, int32_t
 /* Rename to TOPIC-PARTITION.UUID-delete now; shrink and unlink in steps after the delay.  `log` is gone
  * for the caller; slices that still read from it stay valid. */
 void log_manager_delete(LogManager *m, Log *log);
+/*
+ * For a log in which nobody may believe any more: rename to TOPIC-PARTITION.UUID-corrupt, which nobody here reads or
+ * deletes; `path` is that folder's.  What is queued of the log is dropped and its buffers come back; `log` is gone for
+ * the caller, slices that still read from it stay valid, and another log can get its name at once.  False: the folder
+ * could not be renamed, and the log is as it was.
+ */
+bool log_manager_set_aside(LogManager *m, Log *log, char *path, size_t cap, Err *err)
+	__attribute__((warn_unused_result));
 Log *log_manager_next(LogManager *m, Log *after); /* iterate; NULL starts */
 int log_manager_count(const LogManager *m);
 
@@ -145,7 +154,8 @@ const char *log_topic(const Log *log);
 int32_t log_partition(const Log *log);
 WUuid log_topic_id(const Log *log);    /* zero: none recorded */
 const char *log_error(const Log *log); /* NULL: the log is well; else why it is offline */
-bool log_is_open(const Log *log); /* false: it could not be opened at start, and nothing of it is known */
+bool log_is_broken(const Log *log); /* in error, and only a restart or another log can help: no full disk */
+bool log_is_open(const Log *log);   /* false: it could not be opened at start, and nothing of it is known */
 
 int64_t log_start_offset(const Log *log);
 int64_t log_appended_end(const Log *log);

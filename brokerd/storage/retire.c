@@ -10,8 +10,10 @@
 #include "brokerd/base/logging.h"
 #include "brokerd/storage/deleter.h"
 #include "brokerd/storage/file_io.h"
+#include "brokerd/storage/janitor.h"
 #include "brokerd/storage/manager.h"
 #include "brokerd/storage/schedule.h"
+#include "wire/errors.h"
 
 void
 retire_segment(Log *log, int index, const char *reason)
@@ -68,22 +70,39 @@ retired_dir_name(const Log *log, const char *suffix, char *out, size_t cap)
 	snprintf(out, cap, "%.*s%s%s", room, log->topic, tail, suffix);
 }
 
-void
-log_manager_delete(LogManager *m, Log *log)
+/*
+ * The folder gets another name: who opens files of the log by path finds none from here on, also when another
+ * log gets its name.  On an error (errno) that holds only when the log is to go `anyway`.  `to` is the new path.
+ */
+static bool
+rename_folder(Log *log, const char *suffix, bool anyway, char *to, size_t cap)
 {
-	char from[STORAGE_PATH_MAX], to[STORAGE_PATH_MAX], name[LOG_DIR_NAME_MAX + 1];
-	RetiredDir *dir;
+	LogManager *m = log->m;
+	char from[STORAGE_PATH_MAX], name[LOG_DIR_NAME_MAX + 1];
+	int error = 0;
 
 	directory_mark_unclean(m);
-	/* What could not be opened because it is damaged is set aside, not deleted: somebody may want to look. */
-	retired_dir_name(log, log->quarantined ? "-stray" : "-delete", name, sizeof(name));
+	retired_dir_name(log, suffix, name, sizeof(name));
 	log_path(log, NULL, from, sizeof(from));
-	snprintf(to, sizeof(to), "%s/%s", m->dir, name);
+	snprintf(to, cap, "%s/%s", m->dir, name);
 	pthread_rwlock_wrlock(&m->path_lock);
 	if (rename(from, to) != 0)
-		log_msg(LOG_ERROR, "storage", "%s cannot be renamed to %s: %s", from, to, strerror(errno));
-	atomic_store(&log->dead, true);
+		error = errno;
+	if (error == 0 || anyway)
+		atomic_store(&log->dead, true);
 	pthread_rwlock_unlock(&m->path_lock);
+	if (error != 0)
+		log_msg(LOG_ERROR, "storage", "%s cannot be renamed to %s: %s", from, to, strerror(error));
+	errno = error;
+	return error == 0;
+}
+
+/* Out of everything that the loop keeps of logs. */
+static void
+take_out(Log *log)
+{
+	LogManager *m = log->m;
+
 	log->deleted = true;
 	HASH_DEL(m->logs, log);
 	schedule_remove(log);
@@ -91,6 +110,17 @@ log_manager_delete(LogManager *m, Log *log)
 	m->checkpoint_dirty = true;
 	if (log->state == LOG_STATE_NO_SPACE)
 		m->nfull--;
+}
+
+void
+log_manager_delete(LogManager *m, Log *log)
+{
+	char to[STORAGE_PATH_MAX];
+	RetiredDir *dir;
+
+	/* What could not be opened because it is damaged is set aside, not deleted: somebody may want to look. */
+	rename_folder(log, log->quarantined ? "-stray" : "-delete", true, to, sizeof(to));
+	take_out(log);
 	if (log->quarantined)
 		dir = NULL;
 	else
@@ -99,6 +129,21 @@ log_manager_delete(LogManager *m, Log *log)
 		log->segments[i]->retired_dir = retired_dir_ref(dir);
 	retired_dir_unref(m, dir);
 	writer_push(m, writer_op(m, OP_CLOSE, log, NULL));
+}
+
+bool
+log_manager_set_aside(LogManager *m, Log *log, char *path, size_t cap, Err *err)
+{
+	if (!rename_folder(log, SET_ASIDE_SUFFIX, false, path, cap))
+		return err_set(err, KERR_KAFKA_STORAGE_ERROR, errno, "%s cannot be set aside: %s", log->name,
+					   strerror(errno));
+	take_out(log);
+	janitor_sync_dir(m);
+	/* What the checkpoints say of the name is of the log that was: they are written anew before much of the next
+	 * one is on disk. */
+	m->start_dirty = true;
+	writer_push(m, writer_op(m, OP_CLOSE, log, NULL));
+	return true;
 }
 
 void

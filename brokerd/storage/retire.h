@@ -9,6 +9,9 @@
 
 #include "brokerd/storage/internal.h"
 
+/* The end of the name of a log's folder that was set aside: TOPIC-PARTITION.UUID-corrupt. */
+#define SET_ASIDE_SUFFIX "-corrupt"
+
 void retire_segment(Log *log, int index, const char *reason);
 void retire_done(LogSegment *s); /* the writer has renamed its files */
 /* "orders-0.UUID-delete": the topic is cut so that the name has at most 255 bytes, as Kafka does. */
