@@ -35,7 +35,9 @@ typedef struct Lifecycle
 	ev_timer tick;
 	ev_timer stop_check;
 	ev_signal sigterm, sigint;
+	ev_check turn_begin;
 	ev_prepare turn_end;
+	Watchdog *watchdog;
 	int64_t stop_began_ms;
 	bool handed_over;
 	bool swept; /* logs without a topic have been looked at */
@@ -82,6 +84,21 @@ on_tick(struct ev_loop *loop, ev_timer *timer, int revents)
 	(void) loop;
 	(void) revents;
 	log_manager_tick(((Lifecycle *) timer->data)->broker.logs, clock_wall_ms());
+}
+
+/* Before anything that came in is looked at. */
+static void
+on_turn_begin(struct ev_loop *loop, ev_check *w, int revents)
+{
+	Lifecycle *life = w->data;
+
+	(void) loop;
+	(void) revents;
+	replication_turn(life->broker.replication);
+	if (replication_has_peers(life->broker.replication))
+		watchdog_beat(life->watchdog);
+	else
+		watchdog_disarm(life->watchdog);
 }
 
 /* Before the network sends what this turn answered: fetches that this turn woke. */
@@ -230,6 +247,7 @@ on_image_changed(void *ctx, const MetaImage *image, const MetaImageChanges *chan
 		partitions_apply_configs(broker->partitions);
 	if (!changes->complete)
 		return;
+	replication_image_complete(broker->replication);
 	if (!life->swept)
 	{
 		life->swept = true;
@@ -422,6 +440,10 @@ start_watchers(Lifecycle *life)
 	ev_timer_init(&life->tick, on_tick, TICK_MS / 1000., TICK_MS / 1000.);
 	life->tick.data = life;
 	ev_timer_start(broker->loop, &life->tick);
+	ev_check_init(&life->turn_begin, on_turn_begin);
+	ev_set_priority(&life->turn_begin, EV_MAXPRI);
+	life->turn_begin.data = life;
+	ev_check_start(broker->loop, &life->turn_begin);
 	ev_prepare_init(&life->turn_end, on_turn_end);
 	ev_set_priority(&life->turn_end, EV_MAXPRI);
 	life->turn_end.data = broker;
@@ -491,7 +513,7 @@ finish(Lifecycle *life)
 }
 
 int
-lifecycle_run(BrokerConfig *config)
+lifecycle_run(BrokerConfig *config, Watchdog *watchdog)
 {
 	Lifecycle *life = calloc(1, sizeof(*life));
 	Err err;
@@ -502,6 +524,7 @@ lifecycle_run(BrokerConfig *config)
 	raise_descriptor_limit();
 	signal(SIGPIPE, SIG_IGN);
 	life->config = config;
+	life->watchdog = watchdog;
 	life->broker.config = config;
 	life->broker.loop = ev_default_loop(EVFLAG_AUTO);
 	log_msg(LOG_INFO, "main", "brokerd %s, broker %d, data in %s", BROKERD_VERSION, config->node_id,
@@ -513,6 +536,7 @@ lifecycle_run(BrokerConfig *config)
 	}
 	else
 		ev_run(life->broker.loop, 0);
+	watchdog_disarm(life->watchdog); /* closing may take its time */
 	finish(life);
 	log_msg(LOG_INFO, "main", "stopped");
 	exit_code = life->exit_code;

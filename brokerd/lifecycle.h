@@ -8,8 +8,9 @@
 #define BROKERD_LIFECYCLE_H
 
 #include "brokerd/base/config.h"
+#include "brokerd/watchdog.h"
 
 /* Runs until a signal or a fault ends it; the exit code. */
-int lifecycle_run(BrokerConfig *config);
+int lifecycle_run(BrokerConfig *config, Watchdog *watchdog); /* watchdog NULL: none */
 
 #endif

@@ -8,6 +8,7 @@
 #include "brokerd/base/logging.h"
 #include "brokerd/lifecycle.h"
 #include "brokerd/version.h"
+#include "brokerd/watchdog.h"
 
 enum
 {
@@ -102,6 +103,7 @@ main(int argc, char **argv)
 {
 	Arguments args = {0};
 	BrokerConfig config;
+	Watchdog *watchdog = NULL;
 	Err err;
 	int exit_code = parse(argc, argv, &args);
 
@@ -116,10 +118,12 @@ main(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	log_set_level(level_of(config.pg_broker_log_level));
+	if (config.pg_broker_watchdog_enable)
+		watchdog = watchdog_start(config.broker_session_timeout_ms); /* before there are threads */
 	log_start_writer();
 	for (int i = 0; i < config.n_warnings; i++)
 		log_msg(LOG_WARNING, "config", "%s", config.warnings[i]);
-	exit_code = lifecycle_run(&config);
+	exit_code = lifecycle_run(&config, watchdog);
 	log_stop_writer();
 	config_free(&config);
 	return exit_code;

@@ -11,6 +11,7 @@
  */
 #include "brokerd/api/common.h"
 #include "brokerd/api/handlers.h"
+#include "brokerd/cluster/replication.h"
 #include "wire/batch.h"
 
 typedef struct ProduceOp ProduceOp;
@@ -214,6 +215,10 @@ produce_part(ProduceOp *op, ProducePart *part, PartitionTopic *topic, int16_t to
 	error = partition_check_leader(p, -1);
 	if (error == KERR_NONE && acks == -1 && !partition_enough_replicas(p))
 		error = KERR_NOT_ENOUGH_REPLICAS;
+	/* With other replicas somebody may lead in its place by now (hazards A11). */
+	if (error == KERR_NONE && acks != -1 && p->n_replicas > 1 &&
+		!replication_may_ack_alone(call->broker->replication))
+		error = KERR_NOT_LEADER_OR_FOLLOWER;
 	if (error == KERR_NONE)
 		error = check_records(call, records, &message);
 	if (error != KERR_NONE)

@@ -434,6 +434,8 @@ replica_fetch_handle(ApiCall *call)
 	s = authenticate(call);
 	if (s == NULL)
 		return;
+	replication_heard_peer(call->broker->replication, s->replica_id, s->replica_epoch,
+						   request->peer.postgres_age_ms);
 	/* The one that waits gives way.  A cold read of it goes on, and is part of its answer. */
 	if (s->parked != NULL)
 	{

@@ -11,6 +11,7 @@ struct PartitionTable
 	PartitionTopic *by_id;
 	Partition *dirty_head, *dirty_tail; /* figures changed since they were reported */
 	int n_leading;
+	uint64_t n_left;                 /* partitions that left this broker, and whose logs are still here */
 	struct Replication *replication; /* NULL: not running */
 };
 

@@ -200,7 +200,8 @@ leadership_consider(PartitionTable *t, Leadership *lead)
 		IsrFollower as = {.in_isr = f->in_isr,
 						  .is_live = is_live(t, f),
 						  .synced_end = f->synced_end,
-						  .fetched_ms = f->last_fetch_ms,
+						  /* Of any partition: one to which nothing is written is not named again. */
+						  .fetched_ms = replication_last_fetch_ms(t->replication, f->id, f->broker_epoch),
 						  .caught_up_ms = f->caught_up_ms};
 		bool belongs = isr_belongs(&in, &as);
 

@@ -110,6 +110,8 @@ void partitions_apply_topic(PartitionTable *t, const MetaTopic *meta);
 void partitions_apply_all(PartitionTable *t);
 /* A tombstone: its logs go.  Returns how many went. */
 int partitions_delete_topic(PartitionTable *t, const WUuid *id);
+/* A decision took this broker's replica (replica_duties.h): its log goes. */
+void partitions_drop_replica(PartitionTable *t, const WUuid *topic_id, int32_t partition);
 /* PostgreSQL does not know it any more: its logs stay on disk, stray (hazards A7). */
 void partitions_detach_topic(PartitionTable *t, const WUuid *id);
 /* Dynamic configs of the cluster or this broker changed: every topic's effective values. */

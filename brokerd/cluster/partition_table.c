@@ -287,6 +287,8 @@ apply_partition(PartitionTable *t, Partition *p, const MetaPartition *meta)
 	p->is_replica = meta_partition_has_replica(meta, t->opt.node_id);
 	if (p->is_replica)
 		ensure_log(t, p);
+	else if (p->log != NULL)
+		t->n_left++;
 	set_leading(t, p, leads && p->is_replica);
 	apply_replication(t, p, meta);
 	partition_advance(t, p);
@@ -415,6 +417,32 @@ partitions_delete_topic(PartitionTable *t, const WUuid *id)
 	PartitionTopic *topic = partitions_topic_by_id(t, id);
 
 	return topic == NULL ? 0 : remove_topic(t, topic, true);
+}
+
+void
+partitions_drop_replica(PartitionTable *t, const WUuid *topic_id, int32_t partition)
+{
+	PartitionTopic *topic = partitions_topic_by_id(t, topic_id);
+	Partition *p = topic != NULL && partition >= 0 && partition < topic->n_partitions
+					   ? topic->partitions[partition]
+					   : NULL;
+	Log *log;
+
+	if (topic == NULL)
+		return;
+	log = p != NULL && p->log != NULL
+			  ? p->log
+			  : log_manager_find(t->opt.logs, topic->name, topic->name_len, partition);
+	if (log == NULL || is_of_another(log, topic) || (p != NULL && p->is_replica))
+		return;
+	if (p != NULL)
+	{
+		end_replication(p);
+		partition_fail_waiters(p, KERR_NOT_LEADER_OR_FOLLOWER);
+		p->log = NULL;
+	}
+	log_set_user(log, NULL);
+	log_manager_delete(t->opt.logs, log);
 }
 
 void

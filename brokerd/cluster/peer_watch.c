@@ -224,3 +224,9 @@ peer_watch_is_gone(const PeerWatch *w, int32_t broker)
 			return peer->refused || clock_boot_ms() < peer->doubt_until_ms;
 	return false;
 }
+
+bool
+peer_watch_has_any(const PeerWatch *w)
+{
+	return w->peers != NULL;
+}

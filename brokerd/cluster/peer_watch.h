@@ -17,6 +17,7 @@ PeerWatch *peer_watch_new(struct Replication *r);
 void peer_watch_free(PeerWatch *w);
 /* Brokers came, went or moved. */
 void peer_watch_update(PeerWatch *w);
+bool peer_watch_has_any(const PeerWatch *w);
 /* Nobody listens there, or its connection just ended and it has not answered on a new one. */
 bool peer_watch_is_gone(const PeerWatch *w, int32_t broker);
 

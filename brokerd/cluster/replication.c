@@ -3,7 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "brokerd/base/clock.h"
+#include "brokerd/base/logging.h"
 #include "brokerd/cluster/leadership.h"
+#include "brokerd/cluster/tenure.h"
 
 enum
 {
@@ -36,12 +39,15 @@ replication_new(const ReplicationOptions *opt)
 		return NULL;
 	r->opt = *opt;
 	r->broker_epoch = -1;
+	r->last_turn_ms = clock_boot_ms();
+	r->paused_ms = r->peer_heartbeat_ms = -1;
 	r->fetcher = fetcher_new(r);
 	r->isr_changes = isr_changes_new(opt->loop, opt->meta, opt->table);
 	r->peers = peer_watch_new(r);
+	r->duties = replica_duties_new(r);
 	ev_timer_init(&r->lag_check, on_lag_check, every, every);
 	r->lag_check.data = r;
-	if (r->fetcher == NULL || r->isr_changes == NULL || r->peers == NULL)
+	if (r->fetcher == NULL || r->isr_changes == NULL || r->peers == NULL || r->duties == NULL)
 	{
 		replication_free(r);
 		return NULL;
@@ -61,6 +67,8 @@ replication_free(Replication *r)
 	fetcher_free(r->fetcher);
 	isr_changes_free(r->isr_changes);
 	peer_watch_free(r->peers);
+	replica_duties_free(r->duties);
+	free(r->heard);
 	free(r);
 }
 
@@ -80,6 +88,83 @@ replication_brokers_changed(Replication *r)
 {
 	peer_watch_update(r->peers);
 	fetcher_reconnect(r->fetcher, false);
+}
+
+void
+replication_image_complete(Replication *r)
+{
+	replica_duties_check(r->duties);
+}
+
+void
+replication_turn(Replication *r)
+{
+	int64_t now = clock_boot_ms();
+
+	if (now - r->last_turn_ms > r->opt.config->broker_session_timeout_ms / 2)
+	{
+		log_msg(
+			LOG_WARNING, "cluster",
+			"this process stood still for %lld ms: acks=1 waits until PostgreSQL says that it still leads",
+			(long long) (now - r->last_turn_ms));
+		r->paused_ms = now;
+	}
+	r->last_turn_ms = now;
+}
+
+static PeerHeard *
+find_heard(const Replication *r, int32_t broker)
+{
+	for (int i = 0; i < r->n_heard; i++)
+		if (r->heard[i].broker == broker)
+			return &r->heard[i];
+	return NULL;
+}
+
+void
+replication_heard_peer(Replication *r, int32_t broker, int64_t broker_epoch, int32_t postgres_age_ms)
+{
+	int64_t now = clock_boot_ms();
+	PeerHeard *heard = find_heard(r, broker);
+
+	if (heard == NULL)
+	{
+		PeerHeard *grown = realloc(r->heard, sizeof(*grown) * (size_t) (r->n_heard + 1));
+
+		if (grown == NULL)
+			return;
+		r->heard = grown;
+		heard = &r->heard[r->n_heard++];
+	}
+	*heard = (PeerHeard){broker, broker_epoch, now};
+	if (postgres_age_ms >= 0 && now - postgres_age_ms > r->peer_heartbeat_ms)
+		r->peer_heartbeat_ms = now - postgres_age_ms;
+}
+
+int64_t
+replication_last_fetch_ms(const Replication *r, int32_t broker, int64_t broker_epoch)
+{
+	const PeerHeard *heard = find_heard(r, broker);
+
+	return heard != NULL && heard->broker_epoch == broker_epoch ? heard->ms : -1;
+}
+
+bool
+replication_may_ack_alone(const Replication *r)
+{
+	TenureInput in = {.now_ms = clock_boot_ms(),
+					  .session_timeout_ms = r->opt.config->broker_session_timeout_ms,
+					  .heartbeat_ms = meta_last_heartbeat_ms(r->opt.meta),
+					  .paused_ms = r->paused_ms,
+					  .peer_heartbeat_ms = r->peer_heartbeat_ms};
+
+	return tenure_is_sure(&in);
+}
+
+bool
+replication_has_peers(const Replication *r)
+{
+	return peer_watch_has_any(r->peers);
 }
 
 bool

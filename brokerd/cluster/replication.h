@@ -16,6 +16,7 @@
 #include "brokerd/cluster/isr_changes.h"
 #include "brokerd/cluster/peer_token.h"
 #include "brokerd/cluster/peer_watch.h"
+#include "brokerd/cluster/replica_duties.h"
 #include "brokerd/meta/meta.h"
 
 typedef struct ReplicationOptions
@@ -34,8 +35,21 @@ typedef struct Replication
 	Fetcher *fetcher;
 	IsrChanges *isr_changes;
 	PeerWatch *peers;
+	ReplicaDuties *duties;
 	ev_timer lag_check;
+	/* for tenure.h; boot clock */
+	int64_t last_turn_ms, paused_ms, peer_heartbeat_ms;
+	struct PeerHeard *heard; /* by broker */
+	int n_heard;
 } Replication;
+
+/* The last fetch of another broker, whatever it asked for. */
+typedef struct PeerHeard
+{
+	int32_t broker;
+	int64_t broker_epoch;
+	int64_t ms; /* boot clock */
+} PeerHeard;
 
 /* Hangs itself into the partition table.  NULL: out of memory. */
 Replication *replication_new(const ReplicationOptions *opt);
@@ -46,6 +60,19 @@ void replication_registered(Replication *r, int64_t broker_epoch, const uint8_t 
 /* Brokers came, went, moved, or are other processes. */
 void replication_brokers_changed(Replication *r);
 
+/* The image is complete. */
+void replication_image_complete(Replication *r);
+
+/* At the top of each turn of the loop, before anything that came in is looked at. */
+void replication_turn(Replication *r);
+/* A follower's fetch came, and says how old its last confirmed heartbeat is (ms; -1 not known). */
+void replication_heard_peer(Replication *r, int32_t broker, int64_t broker_epoch, int32_t postgres_age_ms);
+/* When the process with that epoch fetched last, from any partition; -1 never. */
+int64_t replication_last_fetch_ms(const Replication *r, int32_t broker, int64_t broker_epoch);
+/* May a leader acknowledge on its word alone (tenure.h)? */
+bool replication_may_ack_alone(const Replication *r);
+
+bool replication_has_peers(const Replication *r); /* other brokers are serving */
 /* Nobody listens any more where it did, whatever PostgreSQL says so far. */
 bool replication_is_gone(const Replication *r, int32_t broker);
 /* Where brokers reach `broker`: its listener that has the name of this broker's first one, else its first.  NULL: none. */

@@ -231,6 +231,91 @@ meta_logs_deleted(Meta *m, const WUuid *topic_ids, int n, MetaCallDone done, voi
 	meta_text_free(&topics);
 }
 
+/* ---- replicas ---- */
+
+void
+meta_dropped_replicas(Meta *m, MetaCallDone done, void *ctx)
+{
+	const char *params[] = {NULL, NULL};
+
+	meta_call(m, META_DROPPED_REPLICAS, params, 2, 0, done, ctx);
+}
+
+void
+meta_replicas_dropped(Meta *m, const MetaReplica *replicas, int n)
+{
+	MetaText topics = {0}, partitions = {0}, epochs = {0};
+	const char *params[5] = {NULL};
+
+	begin_array(&topics);
+	begin_array(&partitions);
+	begin_array(&epochs);
+	for (int i = 0; i < n; i++)
+	{
+		add_uuid(&topics, &replicas[i].topic_id);
+		add_int(&partitions, replicas[i].partition);
+		add_int(&epochs, replicas[i].partition_epoch);
+	}
+	params[2] = end_array(&topics);
+	params[3] = end_array(&partitions);
+	params[4] = end_array(&epochs);
+	meta_call(m, META_REPLICAS_DROPPED, params, 5, 0, log_failure, NULL);
+	meta_text_free(&topics);
+	meta_text_free(&partitions);
+	meta_text_free(&epochs);
+}
+
+static void
+add_ids(MetaText *json, const int32_t *ids, int n)
+{
+	meta_text_puts(json, json->len > 1 ? ",[" : "[");
+	for (int i = 0; i < n; i++)
+		meta_text_printf(json, i == 0 ? "%d" : ",%d", ids[i]);
+	meta_text_puts(json, "]");
+}
+
+void
+meta_claim_partitions(Meta *m, const MetaClaim *claims, int n, MetaCallDone done, void *ctx)
+{
+	enum
+	{
+		TOPIC,
+		PARTITION,
+		LEADER,
+		LEADER_EPOCH,
+		PARTITION_EPOCH,
+		ISR,
+		LAST_EPOCH,
+		LOG_END,
+		COLUMNS
+	};
+	MetaText columns[COLUMNS] = {{0}};
+	const char *params[2 + COLUMNS] = {NULL};
+
+	for (int c = 0; c < COLUMNS; c++)
+		if (c == ISR)
+			meta_text_puts(&columns[c], "[");
+		else
+			begin_array(&columns[c]);
+	for (int i = 0; i < n; i++)
+	{
+		add_uuid(&columns[TOPIC], &claims[i].topic_id);
+		add_int(&columns[PARTITION], claims[i].partition);
+		add_int(&columns[LEADER], claims[i].leader);
+		add_int(&columns[LEADER_EPOCH], claims[i].leader_epoch);
+		add_int(&columns[PARTITION_EPOCH], claims[i].partition_epoch);
+		add_ids(&columns[ISR], claims[i].isr, claims[i].n_isr);
+		add_int(&columns[LAST_EPOCH], claims[i].last_epoch);
+		add_int(&columns[LOG_END], claims[i].log_end);
+	}
+	meta_text_puts(&columns[ISR], "]");
+	for (int c = 0; c < COLUMNS; c++)
+		params[2 + c] = c == ISR ? meta_text_cstr(&columns[c]) : end_array(&columns[c]);
+	meta_call(m, META_CLAIM_PARTITIONS, params, 2 + COLUMNS, 0, done, ctx);
+	for (int c = 0; c < COLUMNS; c++)
+		meta_text_free(&columns[c]);
+}
+
 static void
 add_stat(MetaText *t, const char *name, int64_t value)
 {

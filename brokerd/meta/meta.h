@@ -244,6 +244,33 @@ void meta_finish_operation(Meta *m, int64_t operation_id, int32_t partition, int
 						   int16_t error_code, const char *error_message, MetaCallDone done, void *ctx);
 void meta_logs_deleted(Meta *m, const WUuid *topic_ids, int n, MetaCallDone done, void *ctx);
 
+/* Rows: topic_id, partition, partition_epoch of replicas that a decision took from this broker. */
+void meta_dropped_replicas(Meta *m, MetaCallDone done, void *ctx);
+typedef struct MetaReplica
+{
+	WUuid topic_id;
+	int32_t partition;
+	int32_t partition_epoch;
+} MetaReplica;
+/* Their logs are gone. */
+void meta_replicas_dropped(Meta *m, const MetaReplica *replicas, int n);
+
+/* What this broker knows of a partition, after PostgreSQL went backwards (hazards A1). */
+typedef struct MetaClaim
+{
+	WUuid topic_id;
+	int32_t partition;
+	int32_t leader; /* -1: none */
+	int32_t leader_epoch;
+	int32_t partition_epoch;
+	const int32_t *isr;
+	int n_isr;
+	int32_t last_epoch; /* in its log; -1: empty */
+	int64_t log_end;
+} MetaClaim;
+/* Row: settled. */
+void meta_claim_partitions(Meta *m, const MetaClaim *claims, int n, MetaCallDone done, void *ctx);
+
 #define META_FIGURE_UNKNOWN INT64_MIN
 
 typedef struct MetaFigures
