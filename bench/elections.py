@@ -5,7 +5,8 @@
 
 Makes the partitions of a cluster of that size in a private PostgreSQL (fsync on), then measures: one broker dead,
 three brokers dead at once, an ISR change of 1,000 partitions in one call, what a broker reads after that, the
-whole metadata in pages, a heartbeat, an idle tick. Each line: what, milliseconds, rows.
+whole metadata in pages, drains, plans and reassignments, a heartbeat, an idle tick. Each line: what, milliseconds, of
+them milliseconds of CPU in PostgreSQL (other work on the machine does not count), rows.
 """
 import argparse
 import os
@@ -20,14 +21,26 @@ from pgbroker_cluster import Cluster  # noqa: E402
 from session import Session  # noqa: E402
 
 
+class Spent(float):
+    """Milliseconds, with those of CPU in them."""
+    cpu = 0.0
+
+
+def cpu_of(session):
+    with open(f"/proc/{session.pid}/schedstat", encoding="ascii") as file:
+        return int(file.read().split()[0]) / 1e6
+
+
 def timed(session, sql):
-    began = time.monotonic()
+    began, cpu = time.monotonic(), cpu_of(session)
     answer = session(sql)
-    return (time.monotonic() - began) * 1000, answer
+    spent = Spent((time.monotonic() - began) * 1000)
+    spent.cpu = cpu_of(session) - cpu
+    return spent, answer
 
 
 def say(what, milliseconds, rows=""):
-    print(f"{what:<58} {milliseconds:9.1f} ms  {rows}", flush=True)
+    print(f"{what:<58} {milliseconds:9.1f} ms  {getattr(milliseconds, 'cpu', milliseconds):8.1f} CPU  {rows}", flush=True)
 
 
 def main():
@@ -81,6 +94,15 @@ def main():
                "jsonb_agg(jsonb_build_array(jsonb_build_object('id', 1, 'epoch', -1))) i FROM (SELECT * FROM broker_internal.partitions WHERE leader = 1 LIMIT 1000) x) y, "
                "broker_internal.alter_isr_1(1, fx.epoch(1), y.t, y.p, y.le, y.pe, y.i)")
         say("ISR changes in one call", *timed(sql, isr))
+        sql("SET search_path = public, pg_catalog, broker_internal")
+        say("one broker drained: its leaderships", *timed(sql, "SELECT count(*) FROM broker_internal.move_leaders('drain', '{6}', NULL, NULL, 900000, 0, 1, 'bench')"))
+        say("looking for preferred leaders, and moving them", *timed(sql, "SELECT count(*) FROM broker_internal.move_leaders('preferred', NULL, NULL, NULL, 900001, 0, 1, 'bench')"))
+        say("a plan for the replicas of one broker", *timed(sql, "SELECT count(*) FROM broker.decommission_broker(7, dry_run => true)"))
+        say("an even plan over all partitions and brokers", *timed(sql, "SELECT count(*) FROM broker.reassign_partitions(dry_run => true)"))
+        sql("SELECT count(*) FROM broker.decommission_broker(7)")
+        say("decommission: the first 500 partitions begin to move", *timed(sql, "SELECT fx.tick()"))
+        sql("UPDATE broker_internal.partitions SET isr = isr || adding WHERE origin IS NOT NULL AND NOT adding <@ isr")
+        say("and end, and the next 500 begin", *timed(sql, "SELECT fx.tick()"))
         for what, call in (("heartbeat", "SELECT * FROM broker_internal.heartbeat_1(1, fx.epoch(1))"), ("idle tick", "SELECT fx.tick()"),
                            ("SELECT * FROM broker.cluster", "SELECT * FROM broker.cluster"), ("SELECT count(*) FROM broker.problems", "SELECT count(*) FROM broker.problems"),
                            ("one topic of broker.topics", "SELECT * FROM broker.topics WHERE topic = 'topic1'"), ("one topic of broker.partitions", "SELECT count(*) FROM broker.partitions WHERE topic = 'topic1'"),

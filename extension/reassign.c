@@ -16,21 +16,31 @@ typedef struct Plan
 	int n_partitions;
 } Plan;
 
-/* Its place in the table, -1: it may have no replicas. */
+/* Its place in the table, -1: it may have no replicas.  While a plan is made, targets are such places. */
 static int
 find_broker(const Plan *plan, int32_t id)
 {
-	for (int i = 0; i < plan->n; i++)
-		if (plan->brokers[i].id == id)
-			return i;
+	int low = 0, high = plan->n - 1;
+
+	while (low <= high)
+	{
+		int middle = (low + high) / 2;
+
+		if (plan->brokers[middle].id == id)
+			return middle;
+		if (plan->brokers[middle].id < id)
+			low = middle + 1;
+		else
+			high = middle - 1;
+	}
 	return -1;
 }
 
 static bool
-has_target(const ReassignPartition *p, int32_t id)
+has_target(const ReassignPartition *p, int broker)
 {
 	for (int i = 0; i < p->factor; i++)
-		if (p->target[i] == id)
+		if (p->target[i] == broker)
 			return true;
 	return false;
 }
@@ -40,7 +50,7 @@ static bool
 has_rack(const Plan *plan, const ReassignPartition *p, int but, int32_t rack)
 {
 	for (int i = 0; i < p->factor; i++)
-		if (i != but && p->target[i] >= 0 && plan->brokers[find_broker(plan, p->target[i])].rack == rack)
+		if (i != but && p->target[i] >= 0 && plan->brokers[p->target[i]].rack == rack)
 			return true;
 	return false;
 }
@@ -57,7 +67,7 @@ best_broker(const Plan *plan, const ReassignPartition *p, int at, bool new_rack_
 		const ReassignBroker *b = &plan->brokers[i];
 		bool is_new;
 
-		if (b->closed || has_target(p, b->id))
+		if (b->closed || has_target(p, i))
 			continue;
 		is_new = !has_rack(plan, p, at, b->rack);
 		if (new_rack_only && !is_new)
@@ -77,14 +87,14 @@ best_broker(const Plan *plan, const ReassignPartition *p, int at, bool new_rack_
 static void
 put(const Plan *plan, ReassignPartition *p, int at, int broker)
 {
-	int old = find_broker(plan, p->target[at]);
+	int old = p->target[at];
 
 	if (old >= 0)
 	{
 		plan->brokers[old].replicas--;
 		plan->brokers[old].leaders -= at == 0;
 	}
-	p->target[at] = plan->brokers[broker].id;
+	p->target[at] = broker;
 	plan->brokers[broker].replicas++;
 	plan->brokers[broker].leaders += at == 0;
 }
@@ -95,12 +105,11 @@ static int
 surplus(const Plan *plan, const int32_t *ids, int n)
 {
 	for (int i = n - 1; i >= 0; i--)
-		if (plan->brokers[find_broker(plan, ids[i])].closed)
+		if (plan->brokers[ids[i]].closed)
 			return i;
 	for (int i = n - 1; i > 0; i--)
 		for (int j = 0; j < i; j++)
-			if (plan->brokers[find_broker(plan, ids[j])].rack ==
-				plan->brokers[find_broker(plan, ids[i])].rack)
+			if (plan->brokers[ids[j]].rack == plan->brokers[ids[i]].rack)
 				return i;
 	return n - 1;
 }
@@ -109,15 +118,14 @@ surplus(const Plan *plan, const int32_t *ids, int n)
 static void
 keep(const Plan *plan, ReassignPartition *p, int32_t *scratch)
 {
-	int n = 0, holes, used = 0;
+	int n = 0, holes, used = 0, at;
 
 	for (int i = 0; i < p->current.n; i++)
-		if (find_broker(plan, p->current.ids[i]) >= 0)
-			scratch[n++] = p->current.ids[i];
+		if ((at = find_broker(plan, p->current.ids[i])) >= 0)
+			scratch[n++] = at;
 	while (n > p->factor)
 	{
-		int at = surplus(plan, scratch, n);
-
+		at = surplus(plan, scratch, n);
 		n--;
 		for (int i = at; i < n; i++)
 			scratch[i] = scratch[i + 1];
@@ -125,12 +133,10 @@ keep(const Plan *plan, ReassignPartition *p, int32_t *scratch)
 	holes = p->factor - n;
 	for (int i = 0, kept = 0; i < p->current.n && used < p->factor; i++)
 	{
-		if (kept < n && scratch[kept] == p->current.ids[i])
-		{
-			p->target[used++] = p->current.ids[i];
-			kept++;
-		}
-		else if (holes > 0 && find_broker(plan, p->current.ids[i]) < 0)
+		at = find_broker(plan, p->current.ids[i]);
+		if (kept < n && scratch[kept] == at)
+			p->target[used++] = scratch[kept++];
+		else if (holes > 0 && at < 0)
 		{
 			p->target[used++] = -1;
 			holes--;
@@ -141,7 +147,7 @@ keep(const Plan *plan, ReassignPartition *p, int32_t *scratch)
 	for (int i = 0; i < p->factor; i++)
 		if (p->target[i] >= 0)
 		{
-			ReassignBroker *b = &plan->brokers[find_broker(plan, p->target[i])];
+			ReassignBroker *b = &plan->brokers[p->target[i]];
 
 			b->replicas++;
 			b->leaders += i == 0;
@@ -168,7 +174,7 @@ static void
 spread_racks(const Plan *plan, ReassignPartition *p)
 {
 	for (int i = p->factor - 1; i > 0; i--)
-		if (has_rack(plan, p, i, plan->brokers[find_broker(plan, p->target[i])].rack))
+		if (has_rack(plan, p, i, plan->brokers[p->target[i]].rack))
 		{
 			int best = best_broker(plan, p, i, true);
 
@@ -181,7 +187,7 @@ spread_racks(const Plan *plan, ReassignPartition *p)
 static int
 lighter_broker(const Plan *plan, const ReassignPartition *p, int at)
 {
-	const ReassignBroker *heavy = &plan->brokers[find_broker(plan, p->target[at])];
+	const ReassignBroker *heavy = &plan->brokers[p->target[at]];
 	bool was_twice = has_rack(plan, p, at, heavy->rack);
 	int best = -1;
 
@@ -190,7 +196,7 @@ lighter_broker(const Plan *plan, const ReassignPartition *p, int at)
 		const ReassignBroker *b = &plan->brokers[i];
 
 		if (!b->closed && b->replicas + 2 <= heavy->replicas &&
-			(best < 0 || b->replicas < plan->brokers[best].replicas) && !has_target(p, b->id) &&
+			(best < 0 || b->replicas < plan->brokers[best].replicas) && !has_target(p, i) &&
 			(was_twice || !has_rack(plan, p, at, b->rack)))
 			best = i;
 	}
@@ -200,13 +206,21 @@ lighter_broker(const Plan *plan, const ReassignPartition *p, int at)
 static bool
 even_replicas(const Plan *plan)
 {
+	int64_t least = INT64_MAX;
 	bool moved = false;
 
+	for (int i = 0; i < plan->n; i++)
+		if (!plan->brokers[i].closed && plan->brokers[i].replicas < least)
+			least = plan->brokers[i].replicas;
 	for (int p = 0; p < plan->n_partitions; p++)
 		for (int i = plan->partitions[p].factor - 1; i >= 0; i--)
 		{
-			int best = lighter_broker(plan, &plan->partitions[p], i);
+			int best;
 
+			/* Most are not too heavy, and the lightest gets no lighter. */
+			if (plan->brokers[plan->partitions[p].target[i]].replicas < least + 2)
+				continue;
+			best = lighter_broker(plan, &plan->partitions[p], i);
 			if (best >= 0)
 			{
 				put(plan, &plan->partitions[p], i, best);
@@ -225,11 +239,11 @@ even_leaders(const Plan *plan)
 	for (int k = 0; k < plan->n_partitions; k++)
 	{
 		ReassignPartition *p = &plan->partitions[k];
-		int first = find_broker(plan, p->target[0]), best = -1, at = 0;
+		int first = p->target[0], best = -1, at = 0;
 
 		for (int i = 1; i < p->factor; i++)
 		{
-			int b = find_broker(plan, p->target[i]);
+			int b = p->target[i];
 
 			if (plan->brokers[b].leaders + 2 <= plan->brokers[first].leaders &&
 				(best < 0 || plan->brokers[b].leaders < plan->brokers[best].leaders))
@@ -240,13 +254,22 @@ even_leaders(const Plan *plan)
 		}
 		if (best < 0)
 			continue;
-		p->target[at] = p->target[0];
-		p->target[0] = plan->brokers[best].id;
+		p->target[at] = first;
+		p->target[0] = best;
 		plan->brokers[first].leaders--;
 		plan->brokers[best].leaders++;
 		moved = true;
 	}
 	return moved;
+}
+
+/* From places in the table to ids. */
+static void
+name_targets(const Plan *plan)
+{
+	for (int p = 0; p < plan->n_partitions; p++)
+		for (int i = 0; i < plan->partitions[p].factor; i++)
+			plan->partitions[p].target[i] = plan->brokers[plan->partitions[p].target[i]].id;
 }
 
 bool
@@ -264,14 +287,13 @@ reassign_plan(ReassignBroker *brokers, int n, ReassignPartition *partitions, int
 	for (int p = 0; p < n_partitions; p++)
 		if (!fill_holes(&plan, &partitions[p]))
 			return false;
-	if (!balance)
-		return true;
-	for (int p = 0; p < n_partitions; p++)
+	for (int p = 0; balance && p < n_partitions; p++)
 		spread_racks(&plan, &partitions[p]);
-	for (int pass = 0; pass < MOST_PASSES && even_replicas(&plan); pass++)
+	for (int pass = 0; balance && pass < MOST_PASSES && even_replicas(&plan); pass++)
 		;
-	for (int pass = 0; pass < MOST_PASSES && even_leaders(&plan); pass++)
+	for (int pass = 0; balance && pass < MOST_PASSES && even_leaders(&plan); pass++)
 		;
+	name_targets(&plan);
 	return true;
 }
 

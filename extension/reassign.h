@@ -31,11 +31,11 @@ typedef struct ReassignPartition
 } ReassignPartition;
 
 /*
- * Fills every target.  Replicas on brokers that are not in `brokers` go, surplus ones go from the end (one whose
- * rack the partition has twice goes first), what is missing is added where the rack is new and the load is least; a
- * replacement takes the place of the replica that goes.  With `balance` more is moved: until no rack is there twice
- * while another is free, no broker has two replicas more than one that could take one of them, and no broker is
- * first twice more than another replica of the same partition.
+ * Fills every target.  `brokers` is sorted by id.  Replicas on brokers that are not in `brokers` go, surplus ones go
+ * from the end (one whose rack the partition has twice goes first), what is missing is added where the rack is new and
+ * the load is least; a replacement takes the place of the replica that goes.  With `balance` more is moved: until no
+ * rack is there twice while another is free, no broker has two replicas more than one that could take one of them, and
+ * no broker is first twice more than another replica of the same partition.
  * false: fewer brokers than a factor asks for, or too few that are not closed.
  */
 bool reassign_plan(ReassignBroker *brokers, int n, ReassignPartition *partitions, int n_partitions,

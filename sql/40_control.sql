@@ -120,6 +120,7 @@ DECLARE
 	min_is_new      bool   := min_isr_is_new();
 	-- topics whose min.insync.replicas was changed by a person and is not taken up yet: who was eligible may not be so now
 	doubtful        uuid[] := ARRAY (SELECT o.topic_id FROM operations o WHERE o.state = 'waiting' AND o.args ? 'min.insync.replicas');
+	any_doubtful    bool   := cardinality(doubtful) > 0;
 	relaxed_default bool   := cluster_setting('log.flush.interval.messages') <> '9223372036854775807' OR cluster_setting('log.flush.interval.ms') <> '9223372036854775807';
 	at              timestamptz := clock_timestamp();
 	changed         int;
@@ -127,7 +128,7 @@ BEGIN
 	WITH c AS MATERIALIZED (
 		-- the row by its place: under lock 1 nobody moves it, and no second scan is needed to find it again
 		SELECT q.ctid AS place, q.topic_id, q.partition, q.leader, q.leader_epoch, q.replicas, q.isr,
-			CASE WHEN q.topic_id = ANY (doubtful) OR array_position(doubtful, NULL) IS NOT NULL THEN '{}' WHEN mode = 'disk' OR x.relaxed THEN without(q.elr, gone) ELSE q.elr END AS elr,
+			CASE WHEN any_doubtful AND (q.topic_id = ANY (doubtful) OR array_position(doubtful, NULL) IS NOT NULL) THEN '{}' WHEN mode = 'disk' OR x.relaxed THEN without(q.elr, gone) ELSE q.elr END AS elr,
 			CASE WHEN mode = 'leaderless' THEN without(q.isr, without(q.isr, able)) ELSE without(q.isr, gone) END AS rest,
 			q.incarnation = decide.incarnation OR cardinality(q.replicas) = 1 AS settled,
 			coalesce(u.value = 'true', unclean_default) AND mode NOT IN ('restart', 'disk') AS unclean, -- a clean leader may just be coming back

@@ -159,7 +159,7 @@ RETURNS TABLE (topic_id uuid, partition int, replicas int[], target int[]) STABL
 	), s AS (
 		SELECT p.*, sum(p.factor) OVER (ORDER BY p.n) AS upto FROM p
 	), cut AS (
-		SELECT s.n, s.topic_id, s.partition, s.replicas, f.flat[(s.upto - s.factor)::int + 1 : s.upto::int] AS target FROM s, f
+		SELECT s.n, s.topic_id, s.partition, s.replicas, (SELECT f.flat FROM f)[(s.upto - s.factor)::int + 1 : s.upto::int] AS target FROM s
 	)
 	SELECT cut.topic_id, cut.partition, cut.replicas, cut.target FROM cut WHERE cut.replicas <> cut.target ORDER BY cut.n
 $$;
