@@ -62,7 +62,7 @@ on_time_found(void *ctx, int16_t error, int64_t offset, int64_t timestamp, int32
 static int16_t
 check_high_watermark(const ApiCall *call, const Partition *p)
 {
-	if (p->high_watermark >= p->epoch_start || p->isr_size <= 1)
+	if (p->high_watermark >= p->epoch_start)
 		return KERR_NONE;
 	return call->version >= 5 ? KERR_OFFSET_NOT_AVAILABLE : KERR_LEADER_NOT_AVAILABLE;
 }
