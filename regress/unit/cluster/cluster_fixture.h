@@ -11,6 +11,7 @@
 #define REGRESS_UNIT_CLUSTER_FIXTURE_H
 
 #include <ev.h>
+#include <stddef.h>
 
 #include "brokerd/cluster/isr_changes.h"
 #include "brokerd/cluster/leadership.h"
@@ -184,8 +185,21 @@ typedef struct Fixture
 		int n_replicas, n_isr;
 	} rows[PARTITIONS];
 	int64_t version;
+	int64_t last_fetch_ms[10]; /* by broker id; boot clock */
 	MetaResult reply;
 } Fixture;
+
+/* Of the process that fetched last, whatever it asked for. */
+int64_t replication_last_fetch_ms(const Replication *r, int32_t broker, int64_t broker_epoch);
+
+int64_t
+replication_last_fetch_ms(const Replication *r, int32_t broker, int64_t broker_epoch)
+{
+	const Fixture *f = (const Fixture *) ((const char *) r - offsetof(Fixture, replication));
+
+	(void) broker_epoch;
+	return f->last_fetch_ms[broker];
+}
 
 static const WUuid fixture_topic = {{0x74, 1, 2, 3, 4, 5, 0x46, 7, 0x88, 9, 10, 11, 12, 13, 14, 15}};
 
@@ -285,6 +299,8 @@ fixture_init(Fixture *f, int lag_max_ms)
 	f->replication.broker_epoch = 11;
 	f->replication.isr_changes = isr_changes_new(f->loop, &f->meta, f->table);
 	partitions_set_replication(f->table, &f->replication);
+	for (size_t id = 0; id < sizeof(f->last_fetch_ms) / sizeof(f->last_fetch_ms[0]); id++)
+		f->last_fetch_ms[id] = -1;
 	for (int32_t id = 1; id <= 3; id++)
 		fixture_broker(f, id, 10 + id, META_BROKER_ALIVE);
 	for (int i = 0; i < PARTITIONS; i++)
@@ -300,11 +316,38 @@ fixture_init(Fixture *f, int lag_max_ms)
 	return true;
 }
 
+/* ---- replies ---- */
+
+/* The next row of the reply: what partition's change became. */
+#define answer_row(f, is_landed, its_leader, its_leader_epoch, epoch, ...)                                   \
+	do                                                                                                       \
+	{                                                                                                        \
+		const int32_t ar_ids[] = {__VA_ARGS__};                                                              \
+		ReplyRow *ar = &(f)->reply.rows[(f)->reply.n_rows++];                                                \
+		*ar = (ReplyRow){.landed = (is_landed),                                                              \
+						 .leader = (its_leader),                                                             \
+						 .leader_epoch = (its_leader_epoch),                                                 \
+						 .partition_epoch = (epoch),                                                         \
+						 .n_isr = (int) (sizeof(ar_ids) / sizeof(*ar_ids))};                                 \
+		memcpy(ar->isr, ar_ids, sizeof(ar_ids));                                                             \
+	} while (0)
+
+static void
+answer(Fixture *f, MetaStatus status)
+{
+	f->reply.status = status;
+	f->meta.n = 0;
+	f->meta.done(f->meta.ctx, &f->reply);
+	f->reply.n_rows = 0;
+}
+
 __attribute__((unused)) static void
 fixture_free(Fixture *f)
 {
 	partitions_set_replication(f->table, NULL);
 	isr_changes_free(f->replication.isr_changes);
+	if (f->meta.n > 0)
+		answer(f, META_UNKNOWN); /* as meta_free() does it */
 	partitions_free(f->table);
 	harness_close(&f->h);
 	harness_remove(f->h.dir);
@@ -335,29 +378,12 @@ fixture_partition(const Fixture *f, int i)
 	return partitions_find(f->table, WSTR_LIT("t"), i);
 }
 
-/* ---- replies ---- */
-
-/* The next row of the reply: what partition's change became. */
-#define answer_row(f, is_landed, its_leader, its_leader_epoch, epoch, ...)                                   \
-	do                                                                                                       \
-	{                                                                                                        \
-		const int32_t ar_ids[] = {__VA_ARGS__};                                                              \
-		ReplyRow *ar = &(f)->reply.rows[(f)->reply.n_rows++];                                                \
-		*ar = (ReplyRow){.landed = (is_landed),                                                              \
-						 .leader = (its_leader),                                                             \
-						 .leader_epoch = (its_leader_epoch),                                                 \
-						 .partition_epoch = (epoch),                                                         \
-						 .n_isr = (int) (sizeof(ar_ids) / sizeof(*ar_ids))};                                 \
-		memcpy(ar->isr, ar_ids, sizeof(ar_ids));                                                             \
-	} while (0)
-
-__attribute__((unused)) static void
-answer(Fixture *f, MetaStatus status)
+/* A fetch of `id` arrived that has all below `offset`. */
+__attribute__((unused)) static int16_t
+fixture_fetched(Fixture *f, int i, int32_t id, int64_t broker_epoch, int64_t offset)
 {
-	f->reply.status = status;
-	f->meta.n = 0;
-	f->meta.done(f->meta.ctx, &f->reply);
-	f->reply.n_rows = 0;
+	f->last_fetch_ms[id] = clock_boot_ms();
+	return partition_follower_fetched(f->table, fixture_partition(f, i), id, broker_epoch, offset);
 }
 
 #endif
