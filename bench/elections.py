@@ -97,9 +97,11 @@ def main():
         sql("SET search_path = public, pg_catalog, broker_internal")
         say("one broker drained: its leaderships", *timed(sql, "SELECT count(*) FROM broker_internal.move_leaders('drain', '{6}', NULL, NULL, 900000, 0, 1, 'bench')"))
         say("looking for preferred leaders, and moving them", *timed(sql, "SELECT count(*) FROM broker_internal.move_leaders('preferred', NULL, NULL, NULL, 900001, 0, 1, 'bench')"))
-        say("a plan for the replicas of one broker", *timed(sql, "SELECT count(*) FROM broker.decommission_broker(7, dry_run => true)"))
+        if args.brokers <= args.replicas:
+            return
+        say("a plan for the replicas of one broker", *timed(sql, f"SELECT count(*) FROM broker.decommission_broker({args.brokers}, dry_run => true)"))
         say("an even plan over all partitions and brokers", *timed(sql, "SELECT count(*) FROM broker.reassign_partitions(dry_run => true)"))
-        sql("SELECT count(*) FROM broker.decommission_broker(7)")
+        sql(f"SELECT count(*) FROM broker.decommission_broker({args.brokers})")
         say("decommission: the first 500 partitions begin to move", *timed(sql, "SELECT fx.tick()"))
         sql("UPDATE broker_internal.partitions SET isr = isr || adding WHERE origin IS NOT NULL AND NOT adding <@ isr")
         say("and end, and the next 500 begin", *timed(sql, "SELECT fx.tick()"))

@@ -124,6 +124,7 @@ DECLARE
 	relaxed_default bool   := cluster_setting('log.flush.interval.messages') <> '9223372036854775807' OR cluster_setting('log.flush.interval.ms') <> '9223372036854775807';
 	at              timestamptz := clock_timestamp();
 	changed         int;
+	lossy           bool;
 BEGIN
 	WITH c AS MATERIALIZED (
 		-- the row by its place: under lock 1 nobody moves it, and no second scan is needed to find it again
@@ -179,17 +180,17 @@ BEGIN
 		INSERT INTO changes SELECT DISTINCT v, topic_id FROM u ON CONFLICT DO NOTHING
 	), log AS (
 		INSERT INTO events (event_time, kind, object, topic, partition, old, new, via, reason)
-		SELECT at, x.kind, format('%s-%s', t.topic, u.partition), t.topic, u.partition, x.old, x.new, 'controller', why
+		SELECT at, x.kind, t.topic || '-' || u.partition, t.topic, u.partition, x.old, x.new, 'controller', why
 		FROM u JOIN topics t USING (topic_id)
-			CROSS JOIN LATERAL (VALUES
-				(1, 'partition.leader', CASE WHEN u.old_leader IS NULL THEN 'none' ELSE format('%s, epoch %s', u.old_leader, u.old_epoch) END,
-					CASE WHEN u.leader IS NULL THEN 'none' ELSE format('%s, epoch %s', u.leader, u.leader_epoch) END, u.again OR u.leader IS DISTINCT FROM u.old_leader),
+			CROSS JOIN LATERAL (VALUES -- plain concatenation: format() took a third of all the time
+				(1, 'partition.leader', coalesce(u.old_leader || ', epoch ' || u.old_epoch, 'none'), coalesce(u.leader || ', epoch ' || u.leader_epoch, 'none'),
+					u.again OR u.leader IS DISTINCT FROM u.old_leader),
 				(2, 'partition.isr', u.old_isr::text, u.isr::text, u.isr <> u.old_isr),
 				(3, 'partition.unclean', u.old_isr::text, u.leader::text, u.is_unclean)) x (n, kind, old, new, happened)
 		WHERE x.happened ORDER BY u.topic_id, u.partition, x.n
 	)
-	SELECT count(*) INTO changed FROM u;
-	IF changed > 0 AND mode <> 'stop' AND EXISTS (SELECT FROM events WHERE kind = 'partition.unclean' AND event_time = at) THEN
+	SELECT count(*), coalesce(bool_or(u.is_unclean), false) INTO changed, lossy FROM u;
+	IF lossy THEN
 		RAISE WARNING 'unclean leader election: acknowledged records may be lost'
 			USING DETAIL = (SELECT format('%s partitions, first %s.', count(*), min(object)) FROM events WHERE kind = 'partition.unclean' AND event_time = at);
 	END IF;
