@@ -127,12 +127,18 @@ class Postgres(local_postgres.Postgres):
 
     def freeze(self):
         """As a machine that hangs: every process of it stands still, its sockets stay open."""
-        for pid in self.processes():
-            os.kill(pid, signal.SIGSTOP)
+        self.signal_all(signal.SIGSTOP)
 
     def thaw(self):
-        for pid in self.processes():
-            os.kill(pid, signal.SIGCONT)
+        self.signal_all(signal.SIGCONT)
+
+    def signal_all(self, number):
+        """The postmaster first, so that no new one comes; others may end meanwhile."""
+        for pid in sorted(self.processes(), key=lambda pid: pid != self.pid()):
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                pass
 
     def stop(self, how=signal.SIGINT):
         self.thaw()
