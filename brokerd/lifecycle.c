@@ -55,6 +55,8 @@ on_log_change(void *ctx, Log *log)
 
 	if (life->broker.partitions != NULL)
 		partitions_log_changed(life->broker.partitions, log);
+	if (life->broker.replication != NULL && log_is_broken(log))
+		repair_log_broke(life->broker.replication->repair);
 }
 
 static void
@@ -68,6 +70,8 @@ on_disk_stuck(void *ctx, bool stuck)
 				life->broker.log_dir);
 	else
 		log_msg(LOG_INFO, "storage", "%s syncs again", life->broker.log_dir);
+	if (life->broker.replication != NULL)
+		repair_disk_stuck(life->broker.replication->repair, stuck);
 }
 
 static void

@@ -16,6 +16,7 @@ struct PartitionTable
 };
 
 /* partition.c */
+int partition_effective_min_isr(const Partition *p); /* min.insync.replicas as it counts for its replicas */
 void partition_fail_waiters(Partition *p, int16_t error);
 void partition_advance(PartitionTable *t, Partition *p);
 void partition_mark_dirty(PartitionTable *t, Partition *p);

@@ -164,6 +164,9 @@ partitions_log_changed(PartitionTable *t, Log *log)
 
 	if (p == NULL)
 		return;
+	/* What it would ask for, it could not take; and see repair.h. */
+	if (log_is_broken(log))
+		fetcher_unfollow(p);
 	if (why != NULL && !p->reported_failed)
 	{
 		log_msg(LOG_ERROR, "cluster", "%s-%d refuses writes: %s", p->topic->name, p->index, why);
@@ -211,10 +214,16 @@ partition_check_leader(const Partition *p, int32_t current_leader_epoch)
 	return KERR_NONE;
 }
 
+int
+partition_effective_min_isr(const Partition *p)
+{
+	return hw_effective_min_isr(partition_min_isr(p), p->n_replicas);
+}
+
 bool
 partition_enough_replicas(const Partition *p)
 {
-	return p->isr_size >= hw_effective_min_isr(partition_min_isr(p), p->n_replicas);
+	return p->isr_size >= partition_effective_min_isr(p);
 }
 
 int16_t

@@ -69,6 +69,11 @@ struct Partition
 	int64_t epoch_start;     /* log end when this broker's leadership began */
 	struct Leadership *lead; /* its followers, while this broker leads more than one replica; else NULL */
 	struct Follow *follow;   /* how it follows its leader, while it does; else NULL */
+	/* repair.c */
+	int32_t
+		out_epoch; /* leader epoch in which nothing counts on its log any more, as PostgreSQL said; 0 never */
+	int32_t set_aside; /* logs of it that this process has set aside, the last one when (boot clock) */
+	int64_t set_aside_ms;
 	bool report_dirty;
 	Partition *next_dirty;
 	PartitionWaiter *waiters[WAIT_KINDS];

@@ -259,7 +259,8 @@ apply_replication(PartitionTable *t, Partition *p, const MetaPartition *meta)
 		leadership_apply(&p->lead, p, meta, t);
 	else
 		end_leadership(p);
-	if (p->is_replica && !p->leading && p->log != NULL && p->leader >= 0 && p->leader != t->opt.node_id)
+	if (p->is_replica && !p->leading && p->log != NULL && !log_is_broken(p->log) && p->leader >= 0 &&
+		p->leader != t->opt.node_id)
 		fetcher_follow(t->replication->fetcher, p, meta_partition_in_isr(meta, t->opt.node_id));
 	else
 		fetcher_unfollow(p);

@@ -26,6 +26,7 @@ on_lag_check(struct ev_loop *loop, ev_timer *w, int events)
 		for (int32_t i = 0; i < topic->n_partitions; i++)
 			if (topic->partitions[i]->lead != NULL)
 				leadership_consider(r->opt.table, topic->partitions[i]->lead);
+	repair_check(r->repair);
 }
 
 Replication *
@@ -45,9 +46,11 @@ replication_new(const ReplicationOptions *opt)
 	r->isr_changes = isr_changes_new(opt->loop, opt->meta, opt->table);
 	r->peers = peer_watch_new(r);
 	r->duties = replica_duties_new(r);
+	r->repair = repair_new(r);
 	ev_timer_init(&r->lag_check, on_lag_check, every, every);
 	r->lag_check.data = r;
-	if (r->fetcher == NULL || r->isr_changes == NULL || r->peers == NULL || r->duties == NULL)
+	if (r->fetcher == NULL || r->isr_changes == NULL || r->peers == NULL || r->duties == NULL ||
+		r->repair == NULL)
 	{
 		replication_free(r);
 		return NULL;
@@ -68,6 +71,7 @@ replication_free(Replication *r)
 	isr_changes_free(r->isr_changes);
 	peer_watch_free(r->peers);
 	replica_duties_free(r->duties);
+	repair_free(r->repair);
 	free(r->heard);
 	free(r);
 }
@@ -93,6 +97,7 @@ replication_brokers_changed(Replication *r)
 void
 replication_image_complete(Replication *r)
 {
+	repair_check(r->repair);
 	replica_duties_check(r->duties);
 }
 

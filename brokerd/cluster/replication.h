@@ -16,6 +16,7 @@
 #include "brokerd/cluster/isr_changes.h"
 #include "brokerd/cluster/peer_token.h"
 #include "brokerd/cluster/peer_watch.h"
+#include "brokerd/cluster/repair.h"
 #include "brokerd/cluster/replica_duties.h"
 #include "brokerd/meta/meta.h"
 
@@ -36,6 +37,7 @@ typedef struct Replication
 	IsrChanges *isr_changes;
 	PeerWatch *peers;
 	ReplicaDuties *duties;
+	Repair *repair;
 	ev_timer lag_check;
 	/* for tenure.h; boot clock */
 	int64_t last_turn_ms, paused_ms, peer_heartbeat_ms;

@@ -377,6 +377,28 @@ meta_event(Meta *m, const char *kind, const char *object, const char *details_js
 }
 
 void
+meta_resign_partitions(Meta *m, const MetaResigned *partitions, int n, const char *why, int64_t deadline,
+					   MetaCallDone done, void *ctx)
+{
+	MetaText topics = {0}, numbers = {0};
+	const char *params[5] = {NULL};
+
+	begin_array(&topics);
+	begin_array(&numbers);
+	for (int i = 0; i < n; i++)
+	{
+		add_uuid(&topics, &partitions[i].topic_id);
+		add_int(&numbers, partitions[i].partition);
+	}
+	params[2] = end_array(&topics);
+	params[3] = end_array(&numbers);
+	params[4] = why;
+	meta_call(m, META_RESIGN_PARTITIONS, params, 5, deadline, done, ctx);
+	meta_text_free(&topics);
+	meta_text_free(&numbers);
+}
+
+void
 meta_stop_broker(Meta *m, int64_t deadline, MetaCallDone done, void *ctx)
 {
 	const char *params[] = {NULL, NULL};

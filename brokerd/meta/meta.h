@@ -299,6 +299,14 @@ void meta_report(Meta *m, const MetaBrokerStats *stats, const MetaFigures *figur
 				 void *ctx);
 /* details_json NULL: none. */
 void meta_event(Meta *m, const char *kind, const char *object, const char *details_json);
+/* This broker cannot use its logs of these partitions.  Rows: topic_id, partition, is_out, leader, leader_epoch. */
+typedef struct MetaResigned
+{
+	WUuid topic_id;
+	int32_t partition;
+} MetaResigned;
+void meta_resign_partitions(Meta *m, const MetaResigned *partitions, int n, const char *why, int64_t deadline,
+							MetaCallDone done, void *ctx);
 /* Row: leaderships_left. */
 void meta_stop_broker(Meta *m, int64_t deadline, MetaCallDone done, void *ctx);
 

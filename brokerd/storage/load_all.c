@@ -128,7 +128,7 @@ find_logs(Loading *l, bool clean, Err *err)
 	closedir(dh);
 	if (set_aside > 0)
 		log_msg(LOG_WARNING, "storage",
-				"%d logs in %s were set aside (*" SET_ASIDE_SUFFIX ", %" PRId64
+				"%d logs in %s were set aside (their folders end in -corrupt: %" PRId64
 				" bytes); they are kept until somebody removes them",
 				set_aside, m->dir, set_aside_bytes);
 	return true;
