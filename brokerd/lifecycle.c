@@ -37,6 +37,7 @@ typedef struct Lifecycle
 	ev_signal sigterm, sigint;
 	ev_check turn_begin;
 	ev_prepare turn_end;
+	ev_idle more_logs;
 	Watchdog *watchdog;
 	int64_t stop_began_ms;
 	bool handed_over;
@@ -105,14 +106,29 @@ on_turn_begin(struct ev_loop *loop, ev_check *w, int revents)
 		watchdog_disarm(life->watchdog);
 }
 
+static void
+on_more_logs(struct ev_loop *loop, ev_idle *w, int revents)
+{
+	(void) loop;
+	(void) w;
+	(void) revents;
+}
+
 /* Before the network sends what this turn answered: fetches that this turn woke. */
 static void
 on_turn_end(struct ev_loop *loop, ev_prepare *w, int revents)
 {
+	Lifecycle *life = w->data;
+
 	(void) loop;
 	(void) revents;
-	fetch_run_woken(w->data);
-	replica_fetch_run_woken(w->data);
+	fetch_run_woken(&life->broker);
+	replica_fetch_run_woken(&life->broker);
+	/* With an idle watcher active the loop does not wait. */
+	if (partitions_make_logs(life->broker.partitions))
+		ev_idle_start(life->broker.loop, &life->more_logs);
+	else
+		ev_idle_stop(life->broker.loop, &life->more_logs);
 }
 
 static LogManager *
@@ -450,7 +466,8 @@ start_watchers(Lifecycle *life)
 	ev_check_start(broker->loop, &life->turn_begin);
 	ev_prepare_init(&life->turn_end, on_turn_end);
 	ev_set_priority(&life->turn_end, EV_MAXPRI);
-	life->turn_end.data = broker;
+	life->turn_end.data = life;
+	ev_idle_init(&life->more_logs, on_more_logs);
 	ev_prepare_start(broker->loop, &life->turn_end);
 	ev_signal_init(&life->sigterm, on_signal, SIGTERM);
 	ev_signal_init(&life->sigint, on_signal, SIGINT);

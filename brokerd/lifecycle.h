@@ -8,7 +8,7 @@
 #define BROKERD_LIFECYCLE_H
 
 #include "brokerd/base/config.h"
-#include "brokerd/watchdog.h"
+#include "brokerd/base/watchdog.h"
 
 /* Runs until a signal or a fault ends it; the exit code. */
 int lifecycle_run(BrokerConfig *config, Watchdog *watchdog); /* watchdog NULL: none */

@@ -8,7 +8,7 @@
 #include "brokerd/base/logging.h"
 #include "brokerd/lifecycle.h"
 #include "brokerd/version.h"
-#include "brokerd/watchdog.h"
+#include "brokerd/base/watchdog.h"
 
 enum
 {

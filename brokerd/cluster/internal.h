@@ -11,6 +11,8 @@ struct PartitionTable
 	PartitionTopic *by_id;
 	Partition *dirty_head, *dirty_tail; /* figures changed since they were reported */
 	int n_leading;
+	Partition *logs_due;             /* their logs are to be made */
+	int64_t make_logs_until_us;      /* in this turn of the loop; boot clock */
 	uint64_t n_left;                 /* partitions that left this broker, and whose logs are still here */
 	struct Replication *replication; /* NULL: not running */
 };

@@ -208,6 +208,8 @@ partition_check_leader(const Partition *p, int32_t current_leader_epoch)
 		return KERR_UNKNOWN_LEADER_EPOCH;
 	if (!p->leading)
 		return KERR_NOT_LEADER_OR_FOLLOWER;
+	if (p->log_is_due)
+		return KERR_NOT_LEADER_OR_FOLLOWER; /* it is a matter of milliseconds: clients look again */
 	/* One that could not be opened has no offsets: answered as empty, it would send consumers to its start. */
 	if (p->log == NULL || !log_is_open(p->log))
 		return KERR_KAFKA_STORAGE_ERROR;

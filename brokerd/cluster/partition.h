@@ -62,6 +62,7 @@ struct Partition
 	int16_t default_min_isr; /* by its replicas, where nobody has set one */
 	bool is_replica;         /* this broker is one of its replicas */
 	bool leading;            /* this broker is its leader */
+	bool log_is_due;         /* its log is to be made in one of the next turns (partitions_make_logs) */
 	bool stray;              /* a log of another topic id stands where ours should be */
 	bool reported_failed;
 	Log *log; /* NULL: not here, or it could not be made */
@@ -76,6 +77,7 @@ struct Partition
 	int64_t set_aside_ms;
 	bool report_dirty;
 	Partition *next_dirty;
+	Partition *due_prev, *due_next; /* of those whose log is due */
 	PartitionWaiter *waiters[WAIT_KINDS];
 };
 
@@ -109,6 +111,12 @@ void partitions_free(PartitionTable *t);
  * (replication.h).  NULL stops it.
  */
 void partitions_set_replication(PartitionTable *t, struct Replication *replication);
+
+/*
+ * Making a log touches the disk, and an image can bring thousands: each turn of the loop makes as many as fit in
+ * a few milliseconds, so heartbeats go on.  Call it once a turn; true = some are left.
+ */
+bool partitions_make_logs(PartitionTable *t);
 
 /* The image changed for this topic. */
 void partitions_apply_topic(PartitionTable *t, const MetaTopic *meta);

@@ -2,13 +2,20 @@
 #include "brokerd/cluster/internal.h"
 
 #include <stdlib.h>
+#include <utlist.h>
 
+#include "brokerd/base/clock.h"
 #include "brokerd/base/logging.h"
 #include "brokerd/cluster/fetcher.h"
 #include "brokerd/cluster/leadership.h"
 #include "brokerd/cluster/replication.h"
 #include "extension/min_isr.h"
 #include "wire/errors.h"
+
+enum
+{
+	MAKE_LOGS_US = 20 * 1000 /* of a turn of the loop */
+};
 
 PartitionTable *
 partitions_new(const PartitionOptions *opt)
@@ -191,7 +198,15 @@ find_log(PartitionTable *t, const Partition *p)
 	return NULL;
 }
 
-/* A replica belongs here: find its log, or make it. */
+static void
+forget_due(PartitionTable *t, Partition *p)
+{
+	if (p->log_is_due)
+		DL_DELETE2(t->logs_due, p, due_prev, due_next);
+	p->log_is_due = false;
+}
+
+/* A replica belongs here: find its log, or make it, now or in one of the next turns. */
 static void
 ensure_log(PartitionTable *t, Partition *p)
 {
@@ -212,6 +227,14 @@ ensure_log(PartitionTable *t, Partition *p)
 		p->stray = true;
 		return;
 	}
+	if (log == NULL && clock_boot_us() >= t->make_logs_until_us)
+	{
+		if (!p->log_is_due)
+			DL_APPEND2(t->logs_due, p, due_prev, due_next);
+		p->log_is_due = true;
+		return;
+	}
+	forget_due(t, p);
 	if (log == NULL)
 		log = log_manager_create(t->opt.logs, topic->name, topic->name_len, p->index, &topic->id,
 								 &topic->log_config, &err);
@@ -290,9 +313,32 @@ apply_partition(PartitionTable *t, Partition *p, const MetaPartition *meta)
 		ensure_log(t, p);
 	else if (p->log != NULL)
 		t->n_left++;
+	else
+		forget_due(t, p);
 	set_leading(t, p, leads && p->is_replica);
 	apply_replication(t, p, meta);
 	partition_advance(t, p);
+}
+
+bool
+partitions_make_logs(PartitionTable *t)
+{
+	t->make_logs_until_us = clock_boot_us() + MAKE_LOGS_US;
+	while (t->logs_due != NULL && clock_boot_us() < t->make_logs_until_us)
+	{
+		Partition *p = t->logs_due;
+		const MetaTopic *topic = meta_image_topic_by_id(t->opt.image, &p->topic->id);
+		const MetaPartition *meta = topic != NULL ? meta_topic_partition(topic, p->index) : NULL;
+
+		if (meta == NULL)
+			forget_due(t, p);
+		else
+			apply_partition(t, p, meta);
+		/* An image that is behind what the partition knows, or a disk that refuses: not in a circle. */
+		if (t->logs_due == p)
+			forget_due(t, p);
+	}
+	return t->logs_due != NULL;
 }
 
 void
@@ -319,6 +365,7 @@ remove_topic(PartitionTable *t, PartitionTopic *topic, bool delete_logs)
 
 		set_leading(t, p, false);
 		end_replication(p);
+		forget_due(t, p);
 		p->leader = -1;
 		partition_fail_waiters(p, KERR_UNKNOWN_TOPIC_OR_PARTITION);
 		while (p->waiters[WAIT_MORE] != NULL)

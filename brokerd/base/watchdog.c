@@ -1,9 +1,10 @@
-#include "brokerd/watchdog.h"
+#include "brokerd/base/watchdog.h"
 
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -11,6 +12,11 @@
 
 #include "brokerd/base/clock.h"
 #include "brokerd/base/logging.h"
+
+enum
+{
+	BUSY_FACTOR = 5 /* for a process that may come back */
+};
 
 struct Watchdog
 {
@@ -33,6 +39,34 @@ nap(int64_t ms)
 	nanosleep(&t, NULL);
 }
 
+/* The name in parentheses may hold anything, so the last ) counts. */
+char
+watchdog_state(const char *stat)
+{
+	const char *end = strrchr(stat, ')');
+
+	return end != NULL && end[1] == ' ' && end[2] != '\0' ? end[2] : '?';
+}
+
+static bool
+is_stopped(pid_t pid)
+{
+	char path[64], stat[512];
+	FILE *file;
+	size_t n;
+	char state;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int) pid);
+	file = fopen(path, "re");
+	if (file == NULL)
+		return false;
+	n = fread(stat, 1, sizeof(stat) - 1, file);
+	fclose(file);
+	stat[n] = '\0';
+	state = watchdog_state(stat);
+	return state == 'T' || state == 't';
+}
+
 static void
 watch(const Watchdog *w, pid_t watched, int64_t timeout_ms)
 {
@@ -48,7 +82,8 @@ watch(const Watchdog *w, pid_t watched, int64_t timeout_ms)
 		if (now - last > period + timeout_ms / 2)
 			awake_since = now; /* this process slept, too */
 		last = now;
-		if (!watchdog_is_due(now, atomic_load(&w->beat_ms), awake_since, timeout_ms))
+		if (!watchdog_is_due(now, atomic_load(&w->beat_ms), awake_since,
+							 is_stopped(watched) ? timeout_ms : BUSY_FACTOR * timeout_ms))
 			continue;
 		log_msg(LOG_FATAL, "watchdog",
 				"the loop of process %d has not turned for %lld ms: it is fenced by now, and is killed so "
