@@ -17,14 +17,15 @@ STUCK_AFTER = 60  # seconds without acknowledgements after everything is well ag
 
 
 class Campaign:
-    def __init__(self, seed, rounds, kinds, have, rate, ends_at=None):
+    def __init__(self, seed, rounds, kinds, have, rate, ends_at=None, properties=None):
         self.rounds, self.kinds, self.rate, self.ends_at = rounds, kinds, rate, ends_at
         self.rng = random.Random(seed)
         self.have = have
         self.hit = collections.Counter()
         self.stuck = []
         self.slowest = 0.0
-        self.stage = None
+        self.properties = properties
+        self.stage = self.found = None
 
     # -- the rounds
 
@@ -143,18 +144,19 @@ class Campaign:
             for example in examples[:checker.EXAMPLES]:
                 print(f"  {kind}: {example}")
 
-    def run(self, keep=""):
-        """True: nothing is wrong."""
-        with Stage(self.rng, with_network="network" in self.have, with_standby="standby" in self.have) as self.stage:
-            found = None
+    def run(self, keep="", keep_failed=True):
+        """True: nothing is wrong.  What is left is copied to `keep`, or, when something is wrong, to a new folder."""
+        with Stage(self.rng, with_network="network" in self.have,
+                   with_standby="standby" in self.have,
+                   properties=self.properties) as self.stage:
             try:
-                found = self.all_rounds()
+                self.found = self.all_rounds()
             finally:
-                if keep or found is None or found.total():
+                if keep or keep_failed and (self.found is None or self.found.total()):
                     keep = keep or tempfile.mkdtemp(prefix="pgb-chaos-")
                     self.stage.keep(keep)
                     print(f"all files are kept in {keep}", flush=True)
-            return found.total() == 0
+            return self.found.total() == 0
 
     def all_rounds(self):
         stage = self.stage

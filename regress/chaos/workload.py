@@ -136,6 +136,8 @@ class Reader(threading.Thread):
                     ended.add(message.partition())
                 elif error.code() in (ck.KafkaError._AUTO_OFFSET_RESET, ck.KafkaError.OFFSET_OUT_OF_RANGE, ck.KafkaError._BAD_MSG):
                     self.options.faults.add("reading", f"partition {message.partition()}: {error}")
+            if self.again:
+                self.options.stopping.wait(0.02)  # 10,000 records a second are enough, and leave the machine to the brokers
             if len(ended) == self.options.partitions:
                 consumer.close()
                 self.passes += 1
