@@ -117,6 +117,81 @@ SELECT fx.alter_isr(1, 'a', '{1,2}');
 \o
 SELECT results_eq(format('SELECT topic FROM broker_internal.topics_1(%s, NULL, 100)', :v), $$ VALUES ('a') $$, 'one change, one topic');
 
+-- eligible leader replicas: two of three by default, so a second loss leaves somebody who has everything committed
+\o /dev/null
+DELETE FROM broker_internal.configs WHERE config_key = 'unclean.leader.election.enable';
+SELECT fx.register(2, process => 222);
+SELECT fx.register(3, process => 33);
+SELECT fx.topic('e', '{2,3,4}');
+SELECT fx.topic('flushed', '{2,3,4}', '{"flush.ms": "1000"}');
+SELECT fx.topic('one', '{2,3,4}', '{"min.insync.replicas": "1"}');
+SELECT fx.alter_isr(2, t, '{2,3}') FROM unnest(ARRAY['e', 'flushed', 'one']) t;
+SELECT fx.alter_isr(2, t, '{2}') FROM unnest(ARRAY['e', 'flushed', 'one']) t;
+\o
+SELECT is(fx.state('e'), '2 {2} {3}', 'A13: who left below two of three stays eligible, who left before does not');
+SELECT is(fx.state('one'), '2 {2} {}', 'nobody where a minimum of 1 was asked for');
+SELECT is((SELECT elr FROM broker.partitions WHERE topic = 'e'), '{3}'::int[], 'the view shows it');
+SELECT is((SELECT min_isr FROM broker.topics WHERE topic = 'e') || ' ' || (SELECT min_isr FROM broker.topics WHERE topic = 'one'), '2 1', 'and the minimum that counts');
+SELECT is((SELECT value || ' ' || source FROM broker.topic_configs WHERE topic = 'e' AND config_key = 'min.insync.replicas'), '2 default', 'as a default');
+SELECT fx.epoch(3) AS three \gset
+\o /dev/null
+SELECT fx.register(3, process => 34);
+\o
+SELECT is(fx.state('e'), '2 {2} {3}', 'A13: a restart does not cost the place, for what was acknowledged was synced');
+SELECT is(fx.state('flushed'), '2 {2} {}', 'but where acks are not synced');
+\o /dev/null
+SELECT fx.register(3, process => 35, disk_epoch => :three - 1);
+\o
+SELECT is(fx.state('e'), '2 {2} {}', 'A3: an older disk costs it too');
+\o /dev/null
+SELECT fx.alter_isr(2, 'e', '{2,3}');
+SELECT fx.alter_isr(2, 'e', '{2}');
+SELECT fx.register(3, process => 36, disk => 333, disk_epoch => -1);
+\o
+SELECT is(fx.state('e'), '2 {2} {}', 'A3: and another one');
+
+-- what counts as the minimum changes: nobody is eligible before every leader can know
+\o /dev/null
+SELECT fx.alter_isr(2, 'e', '{2,3}');
+SELECT fx.alter_isr(2, 'e', '{2}');
+SELECT broker.alter_topic('e', '{"min.insync.replicas": 1}');
+\o
+SELECT is(fx.state('e'), '2 {2} {3}', 'before the tick');
+\o /dev/null
+SELECT pg_temp.die(2);
+\o
+SELECT is(fx.state('e'), 'none {2} {}', 'a change that is not taken up yet counts already: its leader may have gone on alone');
+\o /dev/null
+SELECT fx.register(2, process => 223);
+SELECT fx.tick();
+\o
+SELECT is(fx.state('e'), '2 {2} {}', 'its leader is back');
+\o /dev/null
+SELECT broker.alter_topic('e', '{"min.insync.replicas": null}');
+SELECT fx.tick();
+SELECT fx.alter_isr(2, 'e', '{2,3}');
+SELECT fx.alter_isr(2, 'e', '{2}');
+\o
+SELECT is(fx.state('e'), '2 {2} {}', 'for a while after it was raised nobody becomes eligible');
+UPDATE broker_internal.cluster SET min_isr_at = clock_timestamp() - interval '31 s';
+\o /dev/null
+SELECT fx.alter_isr(2, 'e', '{2,3}');
+SELECT fx.alter_isr(2, 'e', '{2}');
+\o
+SELECT is(fx.state('e'), '2 {2} {3}', 'then it is as before');
+\o /dev/null
+SELECT broker_internal.alter_configs_1('User:a', NULL, '[{"type":4,"name":"","ops":[{"key":"min.insync.replicas","op":0,"value":"1"}]}]', false, false);
+\o
+SELECT is(fx.state('e'), '2 {2} {}', 'lowered for the cluster: who was eligible is not any more');
+\o /dev/null
+SELECT broker_internal.alter_configs_1('User:a', NULL, '[{"type":4,"name":"","ops":[{"key":"min.insync.replicas","op":1}]}]', false, false);
+UPDATE broker_internal.cluster SET min_isr_at = NULL;
+SELECT fx.register(3, process => 37, disk => 333, static_config => '{"min.insync.replicas": "1"}');
+SELECT fx.alter_isr(2, 'e', '{2,3}');
+SELECT fx.alter_isr(2, 'e', '{2}');
+\o
+SELECT is(fx.state('e'), '2 {2} {}', 'the smallest one that any broker''s file has counts: it may be the leader''s');
+
 -- updates stay HOT: no new entries in the index
 SELECT pg_stat_force_next_flush();
 SELECT is((SELECT n_tup_upd - n_tup_hot_upd FROM pg_stat_user_tables WHERE relid = 'broker_internal.partitions'::regclass), 0::bigint, 'every update of a partition was HOT');

@@ -202,6 +202,45 @@ SELECT fx.tick();
 \o
 SELECT is(pg_temp.moving('b'), '{1} {} {} -', 'nothing of a transaction that was rolled back');
 
+-- as Kafka's clients ask: each partition by itself, and one that is under way is replaced
+CREATE FUNCTION pg_temp.alter(name text, wished text, factor bool DEFAULT true) RETURNS int LANGUAGE sql AS $$
+	SELECT error_code FROM broker_internal.alter_reassignments_1('User:a', '10.0.0.1', factor, jsonb_build_array(jsonb_build_object('name', name, 'partitions', jsonb_build_array(jsonb_build_object('partition', 0, 'replicas', wished::jsonb)))))
+$$;
+\o /dev/null
+SELECT fx.topic('k', '{1,2}');
+\o
+SELECT is(pg_temp.alter('nobody', '[1]'), 3, 'an unknown topic');
+SELECT is(pg_temp.alter('k', '[1,9]'), 39, 'an unknown broker');
+SELECT is(pg_temp.alter('k', '[]'), 39, 'no replica');
+SELECT is(pg_temp.alter('k', '[1]', false), 38, 'another number of them, where that is forbidden');
+SELECT is(pg_temp.alter('k', 'null'), 85, 'nothing to cancel');
+SELECT is(pg_temp.alter('k', '[1,3]'), 0, 'a move');
+SELECT is(pg_temp.moving('k'), '{1,3,2} {3} {2} {1,2}', 'begins at once');
+SELECT results_eq($$ SELECT * FROM broker_internal.list_reassignments_1('[{"name":"k","partitions":[0]}]') $$, $$ VALUES ('k', 0, '{1,3,2}'::int[], '{3}'::int[], '{2}'::int[]) $$, 'and is listed');
+SELECT is(pg_temp.alter('k', '[1,4]'), 0, 'another one replaces it');
+SELECT is(pg_temp.moving('k'), '{1,4,3,2} {4} {3,2} {1,2}', 'what the first one added goes too');
+SELECT is(pg_temp.alter('k', 'null'), 0, 'cancelled');
+SELECT is(pg_temp.moving('k') || fx.state('k'), '{1,2} {} {} -1 {1,2} {}', 'what it had before the first');
+SELECT is(pg_temp.dropped(4), 'k-0', 'who had begun to copy is told') WHERE pg_temp.dropped(4) NOT LIKE '% %';
+SELECT is((SELECT via || ' ' || actor || ' ' || host(client_addr) FROM broker.events WHERE kind = 'partition.reassign.cancel' AND topic = 'k'), 'kafka User:a 10.0.0.1', 'the history says who');
+SELECT is(pg_temp.alter('k', '[2,1]'), 0, 'another order');
+SELECT results_eq($$ SELECT * FROM broker_internal.elect_leaders_1('User:a', NULL, 0, '[{"name":"k","partitions":[0,7]}]') $$,
+	$$ VALUES ('k', 0, 0, NULL), ('k', 7, 3, 'No such partition as k-7') $$, 'and the preferred leader');
+SELECT is(fx.state('k'), '2 {1,2} {}', 'leads');
+SELECT is((SELECT error_code FROM broker_internal.elect_leaders_1('User:a', NULL, 0, '[{"name":"k","partitions":[0]}]')), 84, 'once is enough');
+SELECT is((SELECT error_code FROM broker_internal.elect_leaders_1('User:a', NULL, 1, '[{"name":"k","partitions":[0]}]')), 84, 'nothing unclean where there is a leader');
+SELECT is((SELECT error_code FROM broker_internal.unregister_broker_1('User:a', NULL, 99)), 102, 'an unknown broker is not unregistered');
+SELECT is((SELECT error_code FROM broker_internal.unregister_broker_1('User:a', NULL, 2)), 42, 'nor one that is alive');
+
+-- taken back by its number
+\o /dev/null
+SELECT broker.reassign_partitions('k', '{0}', '{2,3}');
+SELECT fx.tick();
+SELECT broker.cancel_operation((SELECT max(operation_id) FROM broker.operations WHERE object = 'topic k'));
+SELECT fx.tick();
+\o
+SELECT is(pg_temp.moving('k'), '{2,1} {} {} -', 'an operation that runs is cancelled with what it began');
+
 -- a topic that is deleted meanwhile
 \o /dev/null
 SELECT broker.reassign_partitions('b', '{0}', '{2}');
