@@ -15,10 +15,16 @@ CREATE TABLE broker_internal.partition_claims (
 );
 
 -- What a partition becomes when all of its replicas have reported.
---   newer metadata was reported      that report's ISR; its leader if that one lives, else the member with the
---                                    greatest (last epoch, log end)
---   only a log is newer              the live replica with the greatest (last epoch, log end), alone in the ISR
---   nothing is newer                 the row as it is
+--
+-- The newest is the report with the highest partition epoch, if that is above the row's (which an unsettled row does
+-- not move), else the row.  It gives the ISR; when a log has an epoch above all that is known, the elections in between are
+-- lost, and every replica may have been in the ISR.  Disks that were lost since the partition was settled last do
+-- not count.  Then:
+--   in office        the newest names a leader that lives and says itself that it leads in that epoch, and nobody knows a
+--                    higher one: it goes on, with that ISR
+--   otherwise        the greatest (last epoch, log end) of the ISR has all that was acknowledged: those that are equal to it are
+--                    the ISR now, the first of them that lives leads, in an epoch above all that is known; the others
+--                    join by fetching.  (An ISR that shrank meanwhile is not known to be the true one, so nobody else of it stays.)
 -- The caller holds lock 1.  Returns how many partitions are settled.
 CREATE FUNCTION broker_internal.settle(v bigint, epoch_floor int, inc bigint) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
@@ -27,32 +33,43 @@ DECLARE
 	settled int;
 BEGIN
 	WITH p AS MATERIALIZED (
-		SELECT q.* FROM partitions q WHERE q.incarnation <> inc
+		SELECT q.*, ARRAY (SELECT k.broker_id FROM brokers k WHERE k.disk_lost_in > q.incarnation) AS lost
+		FROM partitions q WHERE q.incarnation <> inc
 			AND NOT EXISTS (SELECT FROM unnest(q.replicas) r(id) WHERE NOT EXISTS (SELECT FROM partition_claims c
 				WHERE c.topic_id = q.topic_id AND c.partition = q.partition AND c.broker_id = r.id AND c.incarnation = inc))
-	), b AS MATERIALIZED (
-		SELECT p.topic_id, p.partition, m.*, n.isr AS new_isr, n.leader AS their_leader,
-			CASE WHEN m.top_pe > p.partition_epoch THEN 'metadata' WHEN m.top_log > p.leader_epoch THEN 'log' ELSE 'row' END AS newest
+	), c AS MATERIALIZED (
+		SELECT x.* FROM partition_claims x JOIN p USING (topic_id, partition) WHERE x.broker_id = ANY (p.replicas)
+	), n AS MATERIALIZED (
+		SELECT p.topic_id, p.partition, p.replicas, p.lost, m.top_pe, m.top_le, m.top_log,
+			coalesce(t.leader, CASE WHEN t.leader_epoch IS NULL THEN p.leader END) AS their_leader, coalesce(t.leader_epoch, p.leader_epoch) AS their_epoch,
+			greatest(p.leader_epoch, m.top_le) AS known_epoch,
+			CASE WHEN m.top_log > greatest(p.leader_epoch, m.top_le) THEN 'log' WHEN t.leader_epoch IS NOT NULL THEN 'metadata' ELSE 'row' END AS newest,
+			without(CASE WHEN m.top_log > greatest(p.leader_epoch, m.top_le) THEN p.replicas ELSE without(p.replicas, without(p.replicas, coalesce(t.isr, p.isr))) END, p.lost) AS isr
 		FROM p
 			CROSS JOIN LATERAL (SELECT max(c.partition_epoch) AS top_pe, max(c.leader_epoch) AS top_le, max(c.last_epoch) AS top_log
-				FROM partition_claims c WHERE c.topic_id = p.topic_id AND c.partition = p.partition AND c.broker_id = ANY (p.replicas)) m
-			CROSS JOIN LATERAL (SELECT c.isr, c.leader FROM partition_claims c WHERE c.topic_id = p.topic_id AND c.partition = p.partition AND c.broker_id = ANY (p.replicas)
-				ORDER BY c.partition_epoch DESC, c.leader_epoch DESC, c.broker_id LIMIT 1) n
+				FROM c WHERE c.topic_id = p.topic_id AND c.partition = p.partition) m
+			LEFT JOIN LATERAL (SELECT c.leader, c.leader_epoch, c.isr FROM c WHERE c.topic_id = p.topic_id AND c.partition = p.partition AND c.partition_epoch > p.partition_epoch
+				ORDER BY c.partition_epoch DESC, c.leader_epoch DESC, c.broker_id LIMIT 1) t ON true
+	), o AS MATERIALIZED (
+		SELECT n.*, n.newest <> 'log' AND n.their_leader = ANY (n.isr) AND n.their_leader = ANY (live) AND n.their_epoch >= n.known_epoch AND n.their_epoch >= n.top_log
+				AND EXISTS (SELECT FROM c WHERE c.topic_id = n.topic_id AND c.partition = n.partition AND c.broker_id = n.their_leader AND c.leader = n.their_leader AND c.leader_epoch = n.their_epoch) AS in_office,
+			(SELECT ARRAY[c.last_epoch, c.log_end] FROM c WHERE c.topic_id = n.topic_id AND c.partition = n.partition AND c.broker_id = ANY (n.isr)
+				ORDER BY c.last_epoch DESC, c.log_end DESC LIMIT 1) AS best
+		FROM n
+	), e AS MATERIALIZED (
+		SELECT o.*, CASE WHEN o.in_office OR o.isr = '{}' THEN o.isr
+				ELSE ARRAY (SELECT r.id FROM unnest(o.isr) WITH ORDINALITY r(id, k) JOIN c ON c.topic_id = o.topic_id AND c.partition = o.partition AND c.broker_id = r.id
+					WHERE ARRAY[c.last_epoch, c.log_end] = o.best ORDER BY r.k) END AS new_isr
+		FROM o
 	), d AS MATERIALIZED (
-		SELECT b.*, CASE b.newest WHEN 'row' THEN p.leader
-			WHEN 'metadata' THEN coalesce(CASE WHEN b.their_leader = ANY (live) AND b.their_leader = ANY (p.replicas) AND b.their_leader = ANY (b.new_isr) THEN b.their_leader END,
-				(SELECT c.broker_id FROM partition_claims c WHERE c.topic_id = p.topic_id AND c.partition = p.partition AND c.broker_id = ANY (b.new_isr) AND c.broker_id = ANY (p.replicas) AND c.broker_id = ANY (live)
-					ORDER BY c.last_epoch DESC, c.log_end DESC, array_position(p.replicas, c.broker_id) LIMIT 1))
-			ELSE (SELECT c.broker_id FROM partition_claims c WHERE c.topic_id = p.topic_id AND c.partition = p.partition AND c.broker_id = ANY (p.replicas) AND c.broker_id = ANY (live)
-				ORDER BY c.last_epoch DESC, c.log_end DESC, array_position(p.replicas, c.broker_id) LIMIT 1) END AS leads
-		FROM b JOIN p USING (topic_id, partition)
+		SELECT e.*, CASE WHEN e.in_office THEN e.their_leader
+			ELSE (SELECT r.id FROM unnest(e.new_isr) WITH ORDINALITY r(id, k) WHERE r.id = ANY (live) ORDER BY r.k LIMIT 1) END AS leads
+		FROM e
 	), u AS (
-		UPDATE partitions q SET incarnation = inc, version = v, leader = d.leads,
-			isr = CASE d.newest WHEN 'row' THEN q.isr WHEN 'metadata' THEN without(q.replicas, without(q.replicas, d.new_isr)) ELSE CASE WHEN d.leads IS NULL THEN q.isr ELSE ARRAY[d.leads] END END,
-			elr = CASE d.newest WHEN 'row' THEN q.elr ELSE '{}' END,
-			-- the leader that they report goes on in its epoch, a new one gets a higher than anybody knows
-			leader_epoch = CASE WHEN d.newest = 'row' THEN q.leader_epoch WHEN d.newest = 'metadata' AND d.leads = d.their_leader THEN greatest(q.leader_epoch, d.top_le)
-				ELSE greatest(q.leader_epoch, d.top_le, d.top_log, settle.epoch_floor - 1) + 1 END,
+		-- With no disk left that could have it all the old ISR stays, and only an unclean election helps.
+		UPDATE partitions q SET incarnation = inc, version = v, leader = d.leads, isr = CASE WHEN d.new_isr = '{}' THEN q.isr ELSE d.new_isr END,
+			elr = CASE WHEN d.in_office AND d.newest = 'row' THEN without(q.elr, d.lost) ELSE '{}' END,
+			leader_epoch = CASE WHEN d.in_office THEN d.their_epoch ELSE greatest(d.known_epoch, d.top_log, settle.epoch_floor - 1) + 1 END,
 			partition_epoch = greatest(q.partition_epoch, d.top_pe) + 1,
 			leader_since = CASE WHEN q.leader IS DISTINCT FROM d.leads THEN at ELSE q.leader_since END
 		FROM d WHERE q.topic_id = d.topic_id AND q.partition = d.partition
@@ -91,7 +108,7 @@ BEGIN
 		SELECT DISTINCT ON (x.t, x.p) x.t, x.p, me, inc, nullif(x.l, -1), coalesce(x.le, -1), coalesce(x.pe, -1),
 			coalesce((SELECT array_agg(i::int ORDER BY o) FROM jsonb_array_elements_text(isrs -> (x.n - 1)::int) WITH ORDINALITY j(i, o)), '{}'), coalesce(x.last, -1), coalesce(x.log_end, 0)
 		FROM unnest(topic_ids, claim_partitions_1.partitions, leaders, leader_epochs, partition_epochs, last_epochs, log_ends) WITH ORDINALITY x(t, p, l, le, pe, last, log_end, n)
-		WHERE EXISTS (SELECT FROM partitions q WHERE q.topic_id = x.t AND q.partition = x.p AND q.incarnation <> inc AND me = ANY (q.replicas)) ORDER BY x.t, x.p, x.n DESC
+		WHERE EXISTS (SELECT FROM partitions q WHERE q.topic_id = x.t AND q.partition = x.p AND q.incarnation <> inc AND (me = ANY (q.replicas) OR x.pe > q.partition_epoch)) ORDER BY x.t, x.p, x.n DESC
 		ON CONFLICT ON CONSTRAINT partition_claims_pkey DO UPDATE SET incarnation = excluded.incarnation, leader = excluded.leader, leader_epoch = excluded.leader_epoch,
 			partition_epoch = excluded.partition_epoch, isr = excluded.isr, last_epoch = excluded.last_epoch, log_end = excluded.log_end;
 	settled := settle(v, floor, inc);

@@ -83,6 +83,19 @@ SELECT is(pg_temp.claim(1, 'gone', 3, 5, 7, '[2,3]', 4, 100) + pg_temp.claim(2, 
 SELECT fx.tick(1, '{3}');
 \o
 SELECT is(fx.state('gone'), '2 {2} {3}', 'and dies after that: an ordinary election');
+-- a reassignment that was lost: those to whom it moved have the records
+\o /dev/null
+SELECT fx.register(3, process => 300);
+SELECT fx.register(4, process => 400);
+SELECT fx.topic('trek', '{1,2}');
+UPDATE broker_internal.partitions SET incarnation = 0 WHERE topic_id = fx.topic_id('trek');
+\o
+SELECT is(pg_temp.claim(1, 'trek', 3, 5, 9, '[3,4]', 2, 10), 0, 'A1: one that gave its replica up knows who has it');
+SELECT is(pg_temp.claim(2, 'trek', -1, -1, -1, '[]', -1, 0), 0, 'the row''s replicas have reported, and that is not enough');
+SELECT is(pg_temp.claim(3, 'trek', 3, 5, 9, '[3,4]', 5, 100), 0, 'nor is one of the new ones');
+SELECT is(pg_temp.claim(4, 'trek', 3, 5, 9, '[3,4]', 5, 100), 1, 'the last of them settles it');
+SELECT is(fx.state('trek'), '3 {3,4} {}', 'the newest report''s leader goes on');
+SELECT is((SELECT replicas FROM broker.partitions WHERE topic = 'trek'), '{1,2,3,4}'::int[], 'and its ISR are replicas again');
 SELECT is((SELECT count(*) FROM broker_internal.partition_claims c JOIN broker_internal.topics t USING (topic_id) WHERE t.topic IN ('moved', 'same', 'gone', 'logs', 'shrunk')), 0::bigint, 'reports that were used are gone');
 SELECT throws_ok($$ SELECT broker_internal.claim_partitions_1(1, 5, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL) $$, 'PB077', NULL, 'an old epoch reports nothing');
 SELECT finish();
