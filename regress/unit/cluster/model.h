@@ -31,6 +31,7 @@ enum
 	MESSAGES_MAX = 40,
 	EPOCHS_MAX = 600,
 	LAG_MAX_STEPS = 25, /* replica.lag.time.max.ms; a step is a millisecond */
+	COMMITS_KEPT = 6,
 	NOBODY = -1
 };
 
@@ -56,6 +57,12 @@ typedef struct Rules
 	bool hw_moves_below_min_isr;    /* A13 */
 	bool no_divergence_check;       /* A12 */
 	bool diverged_progress_counts;  /* A12 */
+	bool row_settles_in_order;      /* A1: nobody claims more, so the first of the ISR leads */
+	bool claims_what_it_read;       /* A1: what it knew is overwritten before it claims */
+	bool only_live_logs_count;      /* A1: the longest log of those that can lead now */
+	bool row_hides_newer_log;       /* A1: by the leader epoch that took its leader away */
+	bool unsettled_epoch_moves;     /* A1: a report of that number is then no newer one */
+	bool lost_disk_is_settled_in;   /* A1: another disk that registers before the partition is settled */
 	bool joins_before_epoch_start;
 	bool empty_log_is_silent;
 } Rules;
@@ -79,8 +86,10 @@ typedef struct Disk
 
 typedef struct Row
 {
+	int64_t incarnation; /* of PostgreSQL, in which it was settled */
 	int leader;
 	int32_t leader_epoch, partition_epoch;
+	int32_t settled_epoch; /* the leader epoch, but for what was decided before it was settled */
 	Set isr, elr;
 } Row;
 
@@ -90,13 +99,37 @@ typedef struct PgBroker
 	int process;
 	int directory;
 	int64_t disk_epoch;
+	int64_t disk_lost_in; /* the incarnation in which it came with another disk; 0 none */
 	bool fenced, stopping;
 } PgBroker;
+
+/* What a replica knows, after PostgreSQL went backwards. */
+typedef struct Claim
+{
+	int64_t incarnation;
+	int leader;
+	int32_t leader_epoch, partition_epoch;
+	Set isr;
+	int32_t last_epoch;
+	int log_end;
+} Claim;
+
+/* All that PostgreSQL has; it can go back to what it was some commits ago. */
+typedef struct Pg
+{
+	int64_t version; /* of its last commit */
+	Row row;
+	PgBroker brokers[BROKERS_MAX];
+	int64_t incarnation;
+	int identity; /* as it was when the incarnation began */
+	int32_t epoch_floor;
+	Claim claims[BROKERS_MAX];
+} Pg;
 
 /* What a broker reads of PostgreSQL. */
 typedef struct Image
 {
-	int64_t version;
+	int64_t version, incarnation;
 	Row row;
 	int64_t epochs[BROKERS_MAX];
 	Set serving;
@@ -128,10 +161,15 @@ typedef struct Broker
 	int process;          /* counts over all brokers */
 	int64_t broker_epoch; /* -1: not registered */
 	int64_t last_epoch;   /* the one before it lost it */
+	bool connected;       /* to the PostgreSQL that is there now */
+	int64_t incarnation;  /* that it has heard of, and in which it made its claim */
+	int64_t claimed;
+	Claim known; /* when it heard of it */
 	Image image;
 	/* the partition */
 	int leader;
 	int32_t leader_epoch, partition_epoch;
+	Set isr;
 	int isr_size;
 	bool leading;
 	int epoch_start;
@@ -185,14 +223,19 @@ typedef struct World
 	int n; /* brokers, all of them replicas, in assignment order */
 	int min_isr;
 	int64_t now;
-	/* PostgreSQL */
-	Row row;
-	PgBroker pg[BROKERS_MAX];
-	int64_t version, epoch_clock;
+	/* PostgreSQL, and what it was some commits ago */
+	Pg pg;
+	Pg before[COMMITS_KEPT];
+	int identity; /* of the PostgreSQL that is there */
+	/* by the clock, so that they are never given twice */
+	int64_t versions, epoch_clock, incarnations;
+	int32_t epochs_given;
 	/* the rest */
 	Broker brokers[BROKERS_MAX];
 	Message messages[MESSAGES_MAX];
 	int processes, directories, ids, values;
+	bool goes_back; /* PostgreSQL does, some time */
+	int disks_lost;
 	/* what was shown */
 	int32_t truth[LOG_MAX];
 	int truth_end;
@@ -294,12 +337,14 @@ has_truth(const World *w, const Disk *d)
 static void
 check_electable(World *w)
 {
+	if (w->pg.row.incarnation != w->pg.incarnation || w->pg.identity != w->identity)
+		return; /* nobody is elected before the replicas have reported */
 	for (int id = 0; id < w->n; id++)
 	{
 		const Disk *d = &w->brokers[id].disk;
-		const PgBroker *pg = &w->pg[id];
+		const PgBroker *pg = &w->pg.brokers[id];
 
-		if (((w->row.isr | w->row.elr) & ONE(id)) == 0)
+		if (((w->pg.row.isr | w->pg.row.elr) & ONE(id)) == 0)
 			continue;
 		/* Its registration will take it out. */
 		if (d->directory != pg->directory || d->broker_epoch < pg->disk_epoch)

@@ -141,7 +141,7 @@ consider(World *w, int id)
 				   .now_ms = w->now,
 				   .lag_max_ms = LAG_MAX_STEPS};
 
-	if (!b->leading || b->lead.in_flight || b->broker_epoch < 0 || w->now < b->lead.retry_at)
+	if (!b->leading || b->lead.in_flight || b->broker_epoch < 0 || !b->connected || w->now < b->lead.retry_at)
 		return;
 	if (b->lead.unsettled)
 	{
@@ -290,8 +290,11 @@ take_fetch(World *w, const Message *m)
 	out->leader_epoch = m->leader_epoch;
 	if (!diverges(w, b, m, out))
 	{
-		violate(w, "broker %d has no answer to a fetch of broker %d at epoch %d", m->to, m->from,
-				m->last_epoch);
+		out->kind = NO_MESSAGE;
+		/* One that has heard of later epochs than this leader asks until this one hears of them, too. */
+		if (m->last_epoch <= b->leader_epoch)
+			violate(w, "broker %d has no answer to a fetch of broker %d at epoch %d", m->to, m->from,
+					m->last_epoch);
 		return;
 	}
 	if ((!out->diverging || w->rules.diverged_progress_counts) && !note_fetch(w, m->to, m))
@@ -368,6 +371,62 @@ take_answer(World *w, const Message *m)
 
 /* ---- what PostgreSQL says ---- */
 
+/* A claim of the incarnation that it has heard of: what it knew before it read anything of it. */
+static void
+remember(World *w, int id)
+{
+	Broker *b = &w->brokers[id];
+	Claim *c = &b->known;
+
+	*c = (Claim){.leader = b->leader, .leader_epoch = b->leader_epoch, .partition_epoch = b->partition_epoch};
+	if (!b->knows)
+	{
+		c->leader = NOBODY;
+		c->leader_epoch = c->partition_epoch = -1;
+	}
+	else if (b->lead.leader_epoch == b->leader_epoch && b->leader == id)
+	{
+		c->isr = ONE(id);
+		for (int i = 0; i < w->n; i++)
+			if (b->lead.followers[i].in_isr)
+				c->isr |= ONE(i);
+	}
+	else
+		c->isr = b->isr;
+}
+
+/* replica_duties.c */
+static void
+claim(World *w, int id)
+{
+	Broker *b = &w->brokers[id];
+
+	if (!b->up || b->broker_epoch < 0 || !b->connected || b->incarnation <= 1 || b->claimed == b->incarnation)
+		return;
+	if (w->rules.claims_what_it_read)
+	{
+		/* When the image is complete. */
+		if (!b->knows || b->image.incarnation != b->incarnation)
+			return;
+		remember(w, id);
+	}
+	b->claimed = b->incarnation;
+	b->known.last_epoch = epoch_cache_latest(&b->disk.epochs);
+	b->known.log_end = b->disk.synced;
+	pg_claim(w, id, &b->known);
+}
+
+static void
+hear_incarnation(World *w, int id)
+{
+	Broker *b = &w->brokers[id];
+
+	if (b->incarnation == w->pg.incarnation)
+		return;
+	b->incarnation = w->pg.incarnation;
+	remember(w, id);
+}
+
 static void
 end_waits(Broker *b)
 {
@@ -413,6 +472,7 @@ apply_row(World *w, int id, const Row *row)
 	b->leader = row->leader;
 	b->leader_epoch = row->leader_epoch;
 	b->partition_epoch = row->partition_epoch;
+	b->isr = row->isr;
 	b->isr_size = set_size(row->isr);
 	if (!leads)
 		return;
@@ -437,7 +497,7 @@ take_image(World *w, const Message *m)
 {
 	Broker *b = &w->brokers[m->to];
 
-	if (b->broker_epoch < 0)
+	if (b->broker_epoch < 0 || !b->connected)
 		return; /* the sessions are closed */
 	if (m->image.version >= b->image.version)
 		b->image = m->image;
@@ -465,12 +525,13 @@ heartbeat(World *w, int id, bool superseded)
 {
 	Broker *b = &w->brokers[id];
 
-	if (!b->up || b->broker_epoch < 0)
+	if (!b->up || b->broker_epoch < 0 || !b->connected)
 		return;
+	hear_incarnation(w, id);
 	if (superseded || !pg_check_broker(w, id, b->broker_epoch))
 		resign(w, id);
 	else
-		w->pg[id].disk_epoch = w->pg[id].epoch;
+		w->pg.brokers[id].disk_epoch = w->pg.brokers[id].epoch;
 }
 
 static void
@@ -479,10 +540,16 @@ register_broker(World *w, int id, bool reply_is_lost)
 	Broker *b = &w->brokers[id];
 	int64_t epoch;
 
-	if (!b->up || b->stopping || b->broker_epoch >= 0)
+	if (!b->up || b->stopping || (b->broker_epoch >= 0 && b->connected))
 		return;
 	epoch = pg_register(w, id);
 	if (reply_is_lost)
+		return;
+	hear_incarnation(w, id);
+	b->connected = true;
+	if (b->broker_epoch >= 0 && epoch != b->broker_epoch)
+		resign(w, id);
+	else if (b->broker_epoch >= 0)
 		return;
 	b->broker_epoch = b->disk.broker_epoch = epoch;
 	/* Under another epoch everything that it led has another leader epoch by now: the next image brings it. */
@@ -509,7 +576,7 @@ crash(World *w, int id, int kept, int fate)
 	d->synced = d->end; /* it is synced before it counts (A9c) */
 	d->high_watermark = b->high_watermark < d->end ? b->high_watermark : d->end;
 	/* Broker epochs tell a backup only from what is younger by one that PostgreSQL knows the disk to carry. */
-	if (fate == 2 && b->has_old && b->old.broker_epoch < w->pg[id].disk_epoch)
+	if (fate == 2 && b->has_old && b->old.broker_epoch < w->pg.brokers[id].disk_epoch)
 	{
 		EpochCache cache = d->epochs;
 
@@ -550,6 +617,8 @@ start(World *w, int id)
 	b->up = true;
 	b->process = ++w->processes;
 	b->broker_epoch = b->last_epoch = -1;
+	b->connected = false;
+	b->incarnation = b->claimed = 0;
 	b->image = (Image){0};
 	b->knows = false;
 	b->leader = b->lead.leader_epoch = NOBODY;

@@ -18,6 +18,31 @@ typedef enum DecideMode
 	DECIDE_LEADERLESS
 } DecideMode;
 
+static void
+commit(World *w)
+{
+	w->pg.version = ++w->versions;
+}
+
+static bool
+is_settled(const World *w)
+{
+	return w->pg.row.incarnation == w->pg.incarnation;
+}
+
+/* A leader epoch is above all that were given in other incarnations. */
+static void
+next_leader_epoch(World *w)
+{
+	Row *q = &w->pg.row;
+
+	q->leader_epoch = q->leader_epoch + 1 > w->pg.epoch_floor ? q->leader_epoch + 1 : w->pg.epoch_floor;
+	if (is_settled(w))
+		q->settled_epoch = q->leader_epoch;
+	if (q->leader_epoch > w->epochs_given)
+		w->epochs_given = q->leader_epoch;
+}
+
 static IdSet
 ids_of(Set s, int n, int32_t out[BROKERS_MAX])
 {
@@ -49,7 +74,8 @@ brokers_that(const World *w, bool also_stopping)
 	Set s = 0;
 
 	for (int id = 0; id < w->n; id++)
-		if (w->pg[id].epoch > 0 && !w->pg[id].fenced && (also_stopping || !w->pg[id].stopping))
+		if (w->pg.brokers[id].epoch > 0 && !w->pg.brokers[id].fenced &&
+			(also_stopping || !w->pg.brokers[id].stopping))
 			s |= ONE(id);
 	return s;
 }
@@ -75,7 +101,7 @@ is_concerned(const Row *q, DecideMode mode, Set gone, Set able)
 static void
 pg_decide(World *w, DecideMode mode, Set gone, const char *why)
 {
-	Row *q = &w->row, old = *q;
+	Row *q = &w->pg.row, old = *q;
 	Set alive = brokers_that(w, true) & ~gone, able = brokers_that(w, false) & ~gone;
 	Set elr = mode == DECIDE_DISK ? q->elr & ~gone : q->elr;
 	Set rest = mode == DECIDE_LEADERLESS ? q->isr & able : q->isr & ~gone;
@@ -83,10 +109,15 @@ pg_decide(World *w, DecideMode mode, Set gone, const char *why)
 
 	if (!is_concerned(q, mode, gone, able))
 		return;
-	leader = pick_leader(w, rest, elr, q->leader, able);
+	if (is_settled(w))
+		leader = pick_leader(w, rest, elr, q->leader, able);
+	else
+		leader = q->leader >= 0 && (gone & ONE(q->leader)) != 0 && mode != DECIDE_STOP ? NOBODY : q->leader;
 	if (mode == DECIDE_LEADERLESS && leader < 0)
 		return;
-	if (leader >= 0 && (rest & ONE(leader)) == 0)
+	if (!is_settled(w))
+		;
+	else if (leader >= 0 && (rest & ONE(leader)) == 0)
 		q->isr = ONE(leader);
 	else if (leader >= 0 || (rest & alive) != 0 || mode == DECIDE_DISK)
 		q->isr = rest;
@@ -96,9 +127,11 @@ pg_decide(World *w, DecideMode mode, Set gone, const char *why)
 	if (leader == old.leader && q->isr == old.isr && q->elr == old.elr)
 		return;
 	if (leader != old.leader)
-		q->leader_epoch++;
-	q->partition_epoch++;
-	w->version++;
+		next_leader_epoch(w);
+	/* Of a row that is not settled only the leader changes; reports are compared with what it was. */
+	if (is_settled(w) || w->rules.unsettled_epoch_moves)
+		q->partition_epoch++;
+	commit(w);
 	say(w, "PostgreSQL: %s: leader %d epoch %d @%d, ISR %x ELR %x", why, q->leader, q->leader_epoch,
 		q->partition_epoch, q->isr, q->elr);
 }
@@ -111,20 +144,163 @@ pg_fence(World *w, Set dead)
 	{
 		if ((dead & ONE(id)) == 0)
 			continue;
-		if (w->pg[id].fenced || w->pg[id].epoch == 0)
+		if (w->pg.brokers[id].fenced || w->pg.brokers[id].epoch == 0)
 		{
 			dead &= ~ONE(id);
 			continue;
 		}
-		w->pg[id].fenced = true;
-		w->pg[id].stopping = false;
-		w->pg[id].epoch = ++w->epoch_clock;
+		w->pg.brokers[id].fenced = true;
+		w->pg.brokers[id].stopping = false;
+		w->pg.brokers[id].epoch = ++w->epoch_clock;
 	}
 	if (dead == 0)
 		return;
-	w->version++;
+	commit(w);
 	say(w, "PostgreSQL: brokers %x are dead", dead);
 	pg_decide(w, DECIDE_GONE, dead, "dead");
+}
+
+/* ---- PostgreSQL goes backwards (hazards A1) ---- */
+
+static void
+begin_incarnation(World *w)
+{
+	commit(w);
+	w->pg.incarnation = ++w->incarnations;
+	w->pg.identity = w->identity;
+	w->pg.epoch_floor = w->epochs_given + 1;
+	say(w, "PostgreSQL: incarnation %" PRId64 ", leader epochs from %d", w->pg.incarnation,
+		w->pg.epoch_floor);
+}
+
+/* A standby that has not the last `lost` commits is promoted: all sessions end, and what was under way with them. */
+static void
+pg_go_back(World *w, int lost)
+{
+	if (w->before[lost].version == 0)
+		return;
+	w->pg = w->before[lost];
+	memset(w->before, 0, sizeof(w->before));
+	w->identity++;
+	for (int i = 0; i < MESSAGES_MAX; i++)
+		if (w->messages[i].kind == ALTER || w->messages[i].kind == ALTER_REPLY ||
+			w->messages[i].kind == METADATA)
+			w->messages[i].kind = NO_MESSAGE;
+	say(w, "PostgreSQL goes back: leader %d epoch %d @%d, ISR %x ELR %x", w->pg.row.leader,
+		w->pg.row.leader_epoch, w->pg.row.partition_epoch, w->pg.row.isr, w->pg.row.elr);
+}
+
+/* Of `from`, the broker that lives and has the greatest (last epoch, log end). */
+static int
+longest_log(const World *w, Set from, Set live)
+{
+	int best = NOBODY;
+
+	for (int id = 0; id < w->n; id++)
+	{
+		const Claim *c = &w->pg.claims[id];
+
+		if ((from & live & ONE(id)) != 0 &&
+			(best < 0 || c->last_epoch > w->pg.claims[best].last_epoch ||
+			 (c->last_epoch == w->pg.claims[best].last_epoch && c->log_end > w->pg.claims[best].log_end)))
+			best = id;
+	}
+	return best;
+}
+
+/* Those whose log is as that of `leader`: the same epoch at the same end is the same log. */
+static Set
+same_logs(const World *w, Set from, int leader)
+{
+	Set same = 0;
+
+	for (int id = 0; id < w->n; id++)
+		if ((from & ONE(id)) != 0 && w->pg.claims[id].last_epoch == w->pg.claims[leader].last_epoch &&
+			w->pg.claims[id].log_end == w->pg.claims[leader].log_end)
+			same |= ONE(id);
+	return same;
+}
+
+/* settle(): when all have reported the newest report wins. */
+static void
+pg_settle(World *w)
+{
+	Row *q = &w->pg.row;
+	Set live = brokers_that(w, false), lost = 0;
+	const Claim *newest = &w->pg.claims[0];
+	int32_t top_epoch = -1, top_log = -1, epoch;
+	bool is_newer, in_office;
+	Set isr;
+	int leader;
+
+	for (int id = 0; id < w->n; id++)
+	{
+		const Claim *c = &w->pg.claims[id];
+
+		if (c->incarnation != w->pg.incarnation)
+			return;
+		if (c->partition_epoch > newest->partition_epoch ||
+			(c->partition_epoch == newest->partition_epoch && c->leader_epoch > newest->leader_epoch))
+			newest = c;
+		top_epoch = c->leader_epoch > top_epoch ? c->leader_epoch : top_epoch;
+		top_log = c->last_epoch > top_log ? c->last_epoch : top_log;
+		if (w->pg.brokers[id].disk_lost_in == w->pg.incarnation && !w->rules.lost_disk_is_settled_in)
+			lost |= ONE(id);
+	}
+	commit(w);
+	is_newer = newest->partition_epoch > q->partition_epoch;
+	leader = is_newer ? newest->leader : q->leader;
+	epoch = is_newer                       ? newest->leader_epoch
+			: w->rules.row_hides_newer_log ? q->leader_epoch
+										   : q->settled_epoch;
+	isr = (is_newer ? newest->isr : q->isr) & ~lost;
+	in_office = leader >= 0 && (live & ONE(leader)) != 0 && w->pg.claims[leader].leader == leader &&
+				w->pg.claims[leader].leader_epoch == epoch && top_log <= epoch;
+	/* A log knows of a leader that nobody remembers. */
+	if (top_log > epoch)
+		isr = (ONE(w->n) - 1) & ~lost;
+	q->elr = 0;
+	if (in_office)
+	{
+		q->isr = isr;
+		/* Who has heard of a higher one takes nothing lower. */
+		if (q->leader_epoch > epoch || top_epoch > epoch)
+			next_leader_epoch(w);
+		else
+			q->leader_epoch = epoch;
+	}
+	else
+	{
+		int longest = longest_log(w, isr, w->rules.only_live_logs_count ? live : isr);
+
+		/* Who of them lives is elected next. */
+		leader = NOBODY;
+		q->isr = longest < 0 || w->rules.row_settles_in_order ? isr : same_logs(w, isr, longest);
+		q->leader_epoch = top_epoch > q->leader_epoch ? top_epoch : q->leader_epoch;
+		q->leader_epoch = top_log > q->leader_epoch ? top_log : q->leader_epoch;
+		next_leader_epoch(w);
+	}
+	q->leader = leader;
+	q->partition_epoch =
+		(newest->partition_epoch > q->partition_epoch ? newest->partition_epoch : q->partition_epoch) + 1;
+	q->incarnation = w->pg.incarnation;
+	q->settled_epoch = q->leader_epoch;
+	say(w, "PostgreSQL: settled: leader %d epoch %d @%d, ISR %x ELR %x", q->leader, q->leader_epoch,
+		q->partition_epoch, q->isr, q->elr);
+	pg_decide(w, DECIDE_LEADERLESS, 0, "settled");
+}
+
+/* claim_partitions_1() */
+static void
+pg_claim(World *w, int id, const Claim *claim)
+{
+	if (is_settled(w))
+		return;
+	w->pg.claims[id] = *claim;
+	w->pg.claims[id].incarnation = w->pg.incarnation;
+	say(w, "broker %d claims leader %d epoch %d @%d, ISR %x, log (%d, %d)", id, claim->leader,
+		claim->leader_epoch, claim->partition_epoch, claim->isr, claim->last_epoch, claim->log_end);
+	pg_settle(w);
 }
 
 /* register_broker_1(): the epoch. */
@@ -132,20 +308,25 @@ static int64_t
 pg_register(World *w, int id)
 {
 	Broker *b = &w->brokers[id];
-	PgBroker *o = &w->pg[id];
+	PgBroker *o = &w->pg.brokers[id];
 	bool known = o->epoch > 0;
+	int64_t lost_in;
 	bool disk_ok = !known || (o->directory == b->disk.directory && b->disk.broker_epoch >= o->disk_epoch);
 
-	if (known && o->process == b->process && !o->fenced)
+	if (w->pg.identity != w->identity)
+		begin_incarnation(w);
+	if (known && o->process == b->process && !o->fenced && b->disk.broker_epoch <= o->epoch)
 		return o->epoch;
-	w->version++;
+	commit(w);
+	lost_in = disk_ok ? o->disk_lost_in : w->pg.incarnation;
 	if (known && !w->rules.restart_keeps_epoch)
 		pg_decide(w, disk_ok || w->rules.other_disk_keeps_place ? DECIDE_RESTART : DECIDE_DISK, ONE(id),
 				  disk_ok ? "restarted" : "came with another disk");
 	*o = (PgBroker){.epoch = ++w->epoch_clock,
 					.process = b->process,
 					.directory = b->disk.directory,
-					.disk_epoch = b->disk.broker_epoch};
+					.disk_epoch = b->disk.broker_epoch,
+					.disk_lost_in = lost_in};
 	say(w, "PostgreSQL: broker %d registers, epoch %" PRId64, id, o->epoch);
 	pg_decide(w, DECIDE_LEADERLESS, 0, "somebody is back");
 	return o->epoch;
@@ -154,14 +335,14 @@ pg_register(World *w, int id)
 static bool
 pg_check_broker(const World *w, int id, int64_t epoch)
 {
-	return w->pg[id].epoch == epoch && !w->pg[id].fenced;
+	return w->pg.brokers[id].epoch == epoch && !w->pg.brokers[id].fenced;
 }
 
 static void
 pg_stop(World *w, int id)
 {
-	w->pg[id].stopping = true;
-	w->version++;
+	w->pg.brokers[id].stopping = true;
+	commit(w);
 	pg_decide(w, DECIDE_STOP, ONE(id), "shuts down");
 }
 
@@ -169,13 +350,15 @@ pg_stop(World *w, int id)
 static void
 pg_prefer(World *w, int id)
 {
-	if (w->row.leader < 0 || w->row.leader == id || (w->row.isr & brokers_that(w, false) & ONE(id)) == 0)
+	if (!is_settled(w) || w->pg.row.leader < 0 || w->pg.row.leader == id ||
+		(w->pg.row.isr & brokers_that(w, false) & ONE(id)) == 0)
 		return;
-	w->row.leader = id;
-	w->row.leader_epoch++;
-	w->row.partition_epoch++;
-	w->version++;
-	say(w, "PostgreSQL: leader %d epoch %d @%d by hand", id, w->row.leader_epoch, w->row.partition_epoch);
+	w->pg.row.leader = id;
+	next_leader_epoch(w);
+	w->pg.row.partition_epoch++;
+	commit(w);
+	say(w, "PostgreSQL: leader %d epoch %d @%d by hand", id, w->pg.row.leader_epoch,
+		w->pg.row.partition_epoch);
 }
 
 static bool
@@ -183,7 +366,7 @@ members_are_well(const World *w, const Message *m)
 {
 	for (int id = 0; id < w->n; id++)
 	{
-		const PgBroker *k = &w->pg[id];
+		const PgBroker *k = &w->pg.brokers[id];
 
 		if ((m->isr & ONE(id)) == 0)
 			continue;
@@ -199,18 +382,19 @@ members_are_well(const World *w, const Message *m)
 static bool
 pg_alter_isr(World *w, const Message *m, bool *landed)
 {
-	Row *q = &w->row, old = *q;
+	Row *q = &w->pg.row, old = *q;
 
 	*landed = false;
 	if (!pg_check_broker(w, m->from, m->broker_epoch))
 		return false;
 	if (q->leader != m->from || q->leader_epoch != m->leader_epoch ||
-		q->partition_epoch != m->partition_epoch || (m->isr & ONE(m->from)) == 0 || !members_are_well(w, m))
+		q->partition_epoch != m->partition_epoch || (m->isr & ONE(m->from)) == 0 || !members_are_well(w, m) ||
+		(!is_settled(w) && (q->isr & ~m->isr) != 0))
 		return true;
 	q->isr = m->isr;
 	q->elr = set_size(q->isr) >= w->min_isr ? 0 : (old.elr | old.isr) & ~q->isr;
 	q->partition_epoch++;
-	w->version++;
+	commit(w);
 	*landed = true;
 	say(w, "PostgreSQL: broker %d changes the ISR to %x @%d, ELR %x", m->from, q->isr, q->partition_epoch,
 		q->elr);
@@ -220,10 +404,13 @@ pg_alter_isr(World *w, const Message *m, bool *landed)
 static Image
 pg_read(const World *w)
 {
-	Image image = {.version = w->version, .row = w->row, .serving = brokers_that(w, true)};
+	Image image = {.version = w->pg.version,
+				   .incarnation = w->pg.incarnation,
+				   .row = w->pg.row,
+				   .serving = brokers_that(w, true)};
 
 	for (int id = 0; id < w->n; id++)
-		image.epochs[id] = w->pg[id].epoch;
+		image.epochs[id] = w->pg.brokers[id].epoch;
 	return image;
 }
 
