@@ -16,11 +16,11 @@ size_of(const char *path)
 	return stat(path, &st) == 0 ? st.st_size : -1;
 }
 
-/* How many folders of the data directory end with `suffix`. */
+/* How many names in a folder end with `suffix`. */
 static int
-count_folders(const Harness *h, const char *suffix)
+count_names(const char *dir, const char *suffix)
 {
-	DIR *dh = opendir(h->dir);
+	DIR *dh = opendir(dir);
 	struct dirent *e;
 	int n = 0;
 
@@ -77,7 +77,7 @@ test_open_slice(void)
 	log_slice_release(&slice);
 	for (int i = 0; i < 10; i++)
 		harness_turn(&h);
-	is_int(count_folders(&h, "-corrupt"), 1, "the folder stays when the last reader is gone");
+	is_int(count_names(h.dir, "-corrupt"), 1, "the folder stays when the last reader is gone");
 	snprintf(aside + strlen(aside), sizeof(aside) - strlen(aside), "/%s", SEG0);
 	ok(size_of(aside) > 0, "with all its bytes");
 	harness_close(&h);
@@ -96,12 +96,13 @@ test_queued_writes(void)
 	Err err;
 
 	harness_init(&h, "queued");
+	h.config.segment_bytes = 3000; /* so that files of the log are yet to be made */
 	harness_open(&h);
 	log = harness_log(&h, "t", 0);
 	other = harness_log(&h, "u", 0);
 	harness_append_synced(&h, log, &(BatchSpec){0});
-	/* The writer is held in a sync of another log while writes of this one wait. */
-	faultfs_rules("fdatasync u-0/ delay:300 1\n");
+	/* The writer is held in a write of another log while those of this one wait. */
+	faultfs_rules("pwrite u-0/ delay:300 1\n");
 	harness_append(&h, other, &(BatchSpec){0}, &a);
 	for (int i = 0; i < 20; i++)
 		sent += harness_append(&h, log, &(BatchSpec){.value_len = 1000}, &a) == 0;
@@ -116,6 +117,7 @@ test_queued_writes(void)
 	is_int(log_synced_end(log), 1, "the new log has its batch");
 	is_int(harness_count_batches(&h, log, 0, 100000), 1, "and nothing else");
 	ok(size_of(harness_path(&h, "t-0", SEG0)) < 500, "nor has its file");
+	is_int(count_names(harness_path(&h, "t-0", ""), ".log"), 1, "and no other stands beside it");
 	faultfs_rules("");
 	harness_close(&h);
 	ok(harness_open(&h) && log_manager_clean_start(h.m), "the stop was clean");
@@ -141,11 +143,11 @@ test_restart_and_again(void)
 	ok(harness_open(&h), "an unclean start");
 	is_int(log_manager_count(h.m), 1, "has one log");
 	is_int(log_appended_end(harness_log(&h, "t", 0)), 2, "the new one");
-	is_int(count_folders(&h, "-corrupt"), 1, "and keeps the folder");
+	is_int(count_names(h.dir, "-corrupt"), 1, "and keeps the folder");
 	ok(log_manager_set_aside(h.m, harness_log(&h, "t", 0), second, sizeof(second), &err), "set aside again");
 	ok(strcmp(first, second) != 0, "under another name");
 	ok(harness_append_synced(&h, harness_log(&h, "t", 0), &(BatchSpec){0}), "a third log goes on");
-	is_int(count_folders(&h, "-corrupt"), 2, "both are kept");
+	is_int(count_names(h.dir, "-corrupt"), 2, "both are kept");
 	harness_close(&h);
 	harness_remove(h.dir);
 }
