@@ -8,8 +8,8 @@ OTHERS = {
     "extension": ["wire"],
     "client": ["wire"],
 }
-# Tables that two processes read: the extension has them, everybody may include them.
-SHARED = ["extension/config_keys.def", "extension/config_keys.h"]
+# What two processes must hold alike: the extension has it, everybody may include it.
+SHARED = ["extension/config_keys.def", "extension/config_keys.h", "extension/min_isr.h"]
 
 
 def read_makefile(text):
