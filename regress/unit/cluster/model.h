@@ -60,6 +60,8 @@ typedef struct Rules
 	bool row_settles_in_order;      /* A1: nobody claims more, so the first of the ISR leads */
 	bool claims_what_it_read;       /* A1: what it knew is overwritten before it claims */
 	bool only_live_logs_count;      /* A1: the longest log of those that can lead now */
+	bool
+		row_that_went_back_settles; /* A1, A2: an ISR change of before, by a compare-and-set that lands there */
 	bool row_hides_newer_log;       /* A1: by the leader epoch that took its leader away */
 	bool unsettled_epoch_moves;     /* A1: a report of that number is then no newer one */
 	bool lost_disk_is_settled_in;   /* A1: another disk that registers before the partition is settled */
@@ -109,6 +111,7 @@ typedef struct Claim
 	int64_t incarnation;
 	int leader;
 	int32_t leader_epoch, partition_epoch;
+	int32_t heard_epoch; /* the highest leader epoch that it has heard of since */
 	Set isr;
 	int32_t last_epoch;
 	int log_end;
@@ -164,7 +167,8 @@ typedef struct Broker
 	bool connected;       /* to the PostgreSQL that is there now */
 	int64_t incarnation;  /* that it has heard of, and in which it made its claim */
 	int64_t claimed;
-	Claim known; /* when it heard of it */
+	Claim known;     /* when it heard of it */
+	int claimed_for; /* the process that knew it */
 	Image image;
 	/* the partition */
 	int leader;

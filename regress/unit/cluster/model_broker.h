@@ -178,7 +178,8 @@ take_reply(World *w, const Message *m)
 	Broker *b = &w->brokers[m->to];
 	Lead *lead = &b->lead;
 
-	if (!lead->in_flight || lead->request != m->id || lead->leader_epoch != m->leader_epoch)
+	if (!lead->in_flight || lead->request != m->id || lead->leader_epoch != m->leader_epoch ||
+		b->leader_epoch != m->leader_epoch)
 		return;
 	lead->in_flight = false;
 	if (m->row.partition_epoch < 0 || (!m->landed && m->row.partition_epoch <= m->partition_epoch))
@@ -378,7 +379,17 @@ remember(World *w, int id)
 	Broker *b = &w->brokers[id];
 	Claim *c = &b->known;
 
-	*c = (Claim){.leader = b->leader, .leader_epoch = b->leader_epoch, .partition_epoch = b->partition_epoch};
+	/* It went back again before what was claimed had settled anything. */
+	if (b->knows && b->claimed_for == b->process && c->partition_epoch > b->partition_epoch)
+	{
+		c->heard_epoch = b->leader_epoch > c->heard_epoch ? b->leader_epoch : c->heard_epoch;
+		return;
+	}
+	b->claimed_for = b->process;
+	*c = (Claim){.heard_epoch = b->leader_epoch,
+				 .leader = b->leader,
+				 .leader_epoch = b->leader_epoch,
+				 .partition_epoch = b->partition_epoch};
 	if (!b->knows)
 	{
 		c->leader = NOBODY;

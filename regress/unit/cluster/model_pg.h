@@ -242,7 +242,7 @@ pg_settle(World *w)
 		if (c->partition_epoch > newest->partition_epoch ||
 			(c->partition_epoch == newest->partition_epoch && c->leader_epoch > newest->leader_epoch))
 			newest = c;
-		top_epoch = c->leader_epoch > top_epoch ? c->leader_epoch : top_epoch;
+		top_epoch = c->heard_epoch > top_epoch ? c->heard_epoch : top_epoch;
 		top_log = c->last_epoch > top_log ? c->last_epoch : top_log;
 		if (w->pg.brokers[id].disk_lost_in == w->pg.incarnation && !w->rules.lost_disk_is_settled_in)
 			lost |= ONE(id);
@@ -389,7 +389,8 @@ pg_alter_isr(World *w, const Message *m, bool *landed)
 		return false;
 	if (q->leader != m->from || q->leader_epoch != m->leader_epoch ||
 		q->partition_epoch != m->partition_epoch || (m->isr & ONE(m->from)) == 0 || !members_are_well(w, m) ||
-		(!is_settled(w) && (q->isr & ~m->isr) != 0))
+		(!is_settled(w) &&
+		 ((q->isr & ~m->isr) != 0 || (q->isr == m->isr && !w->rules.row_that_went_back_settles))))
 		return true;
 	q->isr = m->isr;
 	q->elr = set_size(q->isr) >= w->min_isr ? 0 : (old.elr | old.isr) & ~q->isr;
