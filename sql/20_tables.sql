@@ -37,6 +37,7 @@ CREATE TABLE broker_internal.brokers (
 	incarnation_id  uuid        NOT NULL,               -- the process
 	directory_id    uuid        NOT NULL,               -- the disk
 	disk_epoch      bigint      NOT NULL,               -- the epoch that this disk is known to carry
+	disk_lost_in    bigint      NOT NULL DEFAULT 0,     -- the incarnation in which it last came with another or older disk
 	fenced          bool        NOT NULL DEFAULT false,
 	fenced_at       timestamptz,
 	fenced_why      text,
@@ -90,6 +91,7 @@ CREATE TABLE broker_internal.partitions (
 	move_by         text,
 	leader_since    timestamptz,
 	incarnation     bigint      NOT NULL,               -- PostgreSQL's incarnation in which this row is known to be the newest
+	settled_epoch   int         NOT NULL DEFAULT 0,     -- of a row that is not of the present one: the leader epoch that it had in its own
 	version         bigint      NOT NULL,
 	PRIMARY KEY (topic_id, partition)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);

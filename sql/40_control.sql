@@ -169,7 +169,8 @@ BEGIN
 			leader_epoch = CASE WHEN e.new_leader IS DISTINCT FROM e.leader OR e.again
 				THEN greatest(e.leader_epoch + 1, decide.epoch_floor) ELSE e.leader_epoch END,
 			leader_since = CASE WHEN e.new_leader IS DISTINCT FROM e.leader OR e.again THEN at ELSE p.leader_since END,
-			partition_epoch = p.partition_epoch + 1, version = v,
+			-- an unsettled row is compared with reports by its partition epoch: that stays what it was (hazards A1)
+			partition_epoch = p.partition_epoch + CASE WHEN e.settled OR e.again THEN 1 ELSE 0 END, version = v,
 			incarnation = CASE WHEN cardinality(p.replicas) = 1 THEN decide.incarnation ELSE p.incarnation END
 		FROM e
 		WHERE p.ctid = e.place
@@ -229,18 +230,22 @@ $$;
 -- given, and what was waiting is asked for again (operations are not in a dump).  The caller holds lock 1.
 CREATE FUNCTION broker_internal.begin_incarnation(v bigint, why text) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
-	n bigint;
+	n    bigint;
+	last bigint := (SELECT c.pg_incarnation FROM cluster c);
 BEGIN
-	UPDATE cluster c SET pg_incarnation = c.pg_incarnation + 1, pg_identity = pg_identity(), incarnation_since = clock_timestamp(),
+	-- By the clock, so that two standbys that were promoted one after the other do not give the same number.
+	UPDATE cluster c SET pg_incarnation = greatest(c.pg_incarnation + 1, extract(epoch FROM clock_timestamp() - timestamptz '2025-01-01 00:00:00+00')::bigint), pg_identity = pg_identity(), incarnation_since = clock_timestamp(),
 			incarnation_version = v, epoch_floor = greatest(c.epoch_floor, extract(epoch FROM clock_timestamp() - timestamptz '2025-01-01 00:00:00+00')::int),
 			guard_since = NULL, guard_brokers = NULL
 		RETURNING c.pg_incarnation INTO n;
+	-- What reports are compared with, also when a leader that is gone moves the leader epoch meanwhile.
+	UPDATE partitions q SET settled_epoch = q.leader_epoch WHERE q.incarnation = last AND cardinality(q.replicas) > 1;
 	INSERT INTO operations (kind, object, topic_id, requested_by)
 		SELECT CASE WHEN t.deleted_at IS NULL THEN 'topic.create' ELSE 'topic.delete' END, 'topic ' || t.topic, t.topic_id, t.created_by
 		FROM topics t LEFT JOIN (SELECT topic_id, count(*) n FROM partitions GROUP BY 1) p USING (topic_id)
 		WHERE CASE WHEN t.deleted_at IS NULL THEN coalesce(p.n, 0) < t.partitions ELSE p.n > 0 END
 			AND NOT EXISTS (SELECT FROM operations o WHERE o.topic_id = t.topic_id AND o.state = 'waiting');
-	PERFORM add_event('cluster.incarnation', 'cluster', NULL, NULL, NULL, NULL, (n - 1)::text, n::text, NULL, NULL, 'controller', NULL, why);
+	PERFORM add_event('cluster.incarnation', 'cluster', NULL, NULL, NULL, NULL, last::text, n::text, NULL, NULL, 'controller', NULL, why);
 	RETURN n;
 END
 $$;

@@ -109,7 +109,7 @@ BEGIN
 		SELECT x.epoch_floor INTO floor FROM cluster x;
 	END IF;
 
-	IF known AND o.incarnation_id = a.incarnation AND NOT o.fenced THEN
+	IF known AND o.incarnation_id = a.incarnation AND NOT o.fenced AND a.disk_epoch <= o.broker_epoch THEN
 		-- The same process reconnects: it keeps its epoch and its leaderships.
 		broker_epoch := o.broker_epoch;
 		UPDATE brokers b SET backend_pid = pg_backend_pid(), backend_start = my_backend_start(), suspect_since = NULL WHERE b.broker_id = a.id;
@@ -131,6 +131,9 @@ BEGIN
 				stopping = false, suspect_since = NULL, backend_pid = excluded.backend_pid, backend_start = excluded.backend_start,
 				rack = excluded.rack, endpoints = excluded.endpoints, software = excluded.software, static_config = excluded.static_config,
 				registered_at = excluded.registered_at, changed_version = excluded.changed_version;
+		IF NOT disk_ok THEN
+			UPDATE brokers b SET disk_lost_in = inc WHERE b.broker_id = a.id;
+		END IF;
 		PERFORM add_event('broker.registered', 'broker ' || a.id, NULL, NULL, a.id, NULL, o.broker_epoch::text, register_broker_1.broker_epoch::text,
 			jsonb_build_object('directory_id', a.directory, 'disk', CASE WHEN disk_ok THEN 'known' WHEN o.directory_id <> a.directory THEN 'another' ELSE 'older' END),
 			NULL, 'controller', inet_client_addr(), NULL);

@@ -14,14 +14,15 @@ CREATE TABLE broker_internal.partition_claims (
 	PRIMARY KEY (topic_id, partition, broker_id)
 );
 
--- What a partition becomes when all of its replicas have reported.
+-- What a partition becomes when all of its replicas have reported, those of the newest report's ISR among them: the row may
+-- be from before a reassignment, and name replicas that have deleted their logs.
 --
 -- The newest is the report with the highest partition epoch, if that is above the row's (which an unsettled row does
 -- not move), else the row.  It gives the ISR; when a log has an epoch above all that is known, the elections in between are
 -- lost, and every replica may have been in the ISR.  Disks that were lost since the partition was settled last do
 -- not count.  Then:
---   in office        the newest names a leader that lives and says itself that it leads in that epoch, and nobody knows a
---                    higher one: it goes on, with that ISR
+--   in office        the newest names a leader that lives and says itself that it leads in that epoch: it goes on, with that
+--                    ISR, in a new epoch if anybody knows a higher one
 --   otherwise        the greatest (last epoch, log end) of the ISR has all that was acknowledged: those that are equal to it are
 --                    the ISR now, the first of them that lives leads, in an epoch above all that is known; the others
 --                    join by fetching.  (An ISR that shrank meanwhile is not known to be the true one, so nobody else of it stays.)
@@ -33,25 +34,29 @@ DECLARE
 	settled int;
 BEGIN
 	WITH p AS MATERIALIZED (
-		SELECT q.*, ARRAY (SELECT k.broker_id FROM brokers k WHERE k.disk_lost_in > q.incarnation) AS lost
-		FROM partitions q WHERE q.incarnation <> inc
-			AND NOT EXISTS (SELECT FROM unnest(q.replicas) r(id) WHERE NOT EXISTS (SELECT FROM partition_claims c
-				WHERE c.topic_id = q.topic_id AND c.partition = q.partition AND c.broker_id = r.id AND c.incarnation = inc))
+		SELECT q.topic_id, q.partition, q.leader, q.leader_epoch, q.settled_epoch, q.isr, t.leader AS t_leader, t.leader_epoch AS t_epoch, t.isr AS t_isr,
+			q.replicas || without(coalesce(t.isr, '{}'), q.replicas) AS replicas,
+			ARRAY (SELECT k.broker_id FROM brokers k WHERE k.disk_lost_in > q.incarnation) AS lost
+		FROM partitions q
+			LEFT JOIN LATERAL (SELECT x.leader, x.leader_epoch, x.isr FROM partition_claims x
+				WHERE x.topic_id = q.topic_id AND x.partition = q.partition AND x.incarnation = inc AND x.partition_epoch > q.partition_epoch
+				ORDER BY x.partition_epoch DESC, x.leader_epoch DESC, x.broker_id LIMIT 1) t ON true
+		WHERE q.incarnation <> inc
+			AND NOT EXISTS (SELECT FROM unnest(q.replicas || coalesce(t.isr, '{}')) r(id) WHERE NOT EXISTS (SELECT FROM partition_claims x
+				WHERE x.topic_id = q.topic_id AND x.partition = q.partition AND x.broker_id = r.id AND x.incarnation = inc))
 	), c AS MATERIALIZED (
-		SELECT x.* FROM partition_claims x JOIN p USING (topic_id, partition) WHERE x.broker_id = ANY (p.replicas)
+		SELECT x.* FROM partition_claims x JOIN p USING (topic_id, partition) WHERE x.incarnation = inc AND x.broker_id = ANY (p.replicas)
 	), n AS MATERIALIZED (
 		SELECT p.topic_id, p.partition, p.replicas, p.lost, m.top_pe, m.top_le, m.top_log,
-			coalesce(t.leader, CASE WHEN t.leader_epoch IS NULL THEN p.leader END) AS their_leader, coalesce(t.leader_epoch, p.leader_epoch) AS their_epoch,
+			CASE WHEN p.t_epoch IS NULL THEN p.leader ELSE p.t_leader END AS their_leader, coalesce(p.t_epoch, p.settled_epoch) AS their_epoch,
 			greatest(p.leader_epoch, m.top_le) AS known_epoch,
-			CASE WHEN m.top_log > greatest(p.leader_epoch, m.top_le) THEN 'log' WHEN t.leader_epoch IS NOT NULL THEN 'metadata' ELSE 'row' END AS newest,
-			without(CASE WHEN m.top_log > greatest(p.leader_epoch, m.top_le) THEN p.replicas ELSE without(p.replicas, without(p.replicas, coalesce(t.isr, p.isr))) END, p.lost) AS isr
+			CASE WHEN m.top_log > coalesce(p.t_epoch, p.settled_epoch) THEN 'log' WHEN p.t_epoch IS NOT NULL THEN 'metadata' ELSE 'row' END AS newest,
+			without(CASE WHEN m.top_log > coalesce(p.t_epoch, p.settled_epoch) THEN p.replicas ELSE without(p.replicas, without(p.replicas, coalesce(p.t_isr, p.isr))) END, p.lost) AS isr
 		FROM p
 			CROSS JOIN LATERAL (SELECT max(c.partition_epoch) AS top_pe, max(c.leader_epoch) AS top_le, max(c.last_epoch) AS top_log
 				FROM c WHERE c.topic_id = p.topic_id AND c.partition = p.partition) m
-			LEFT JOIN LATERAL (SELECT c.leader, c.leader_epoch, c.isr FROM c WHERE c.topic_id = p.topic_id AND c.partition = p.partition AND c.partition_epoch > p.partition_epoch
-				ORDER BY c.partition_epoch DESC, c.leader_epoch DESC, c.broker_id LIMIT 1) t ON true
 	), o AS MATERIALIZED (
-		SELECT n.*, n.newest <> 'log' AND n.their_leader = ANY (n.isr) AND n.their_leader = ANY (live) AND n.their_epoch >= n.known_epoch AND n.their_epoch >= n.top_log
+		SELECT n.*, n.newest <> 'log' AND n.their_leader = ANY (n.isr) AND n.their_leader = ANY (live)
 				AND EXISTS (SELECT FROM c WHERE c.topic_id = n.topic_id AND c.partition = n.partition AND c.broker_id = n.their_leader AND c.leader = n.their_leader AND c.leader_epoch = n.their_epoch) AS in_office,
 			(SELECT ARRAY[c.last_epoch, c.log_end] FROM c WHERE c.topic_id = n.topic_id AND c.partition = n.partition AND c.broker_id = ANY (n.isr)
 				ORDER BY c.last_epoch DESC, c.log_end DESC LIMIT 1) AS best
@@ -66,10 +71,10 @@ BEGIN
 			ELSE (SELECT r.id FROM unnest(e.new_isr) WITH ORDINALITY r(id, k) WHERE r.id = ANY (live) ORDER BY r.k LIMIT 1) END AS leads
 		FROM e
 	), u AS (
-		-- With no disk left that could have it all the old ISR stays, and only an unclean election helps.
-		UPDATE partitions q SET incarnation = inc, version = v, leader = d.leads, isr = CASE WHEN d.new_isr = '{}' THEN q.isr ELSE d.new_isr END,
+		-- With no disk left that could have it all the ISR is empty, and only an unclean election helps.
+		UPDATE partitions q SET incarnation = inc, version = v, leader = d.leads, replicas = d.replicas, isr = d.new_isr,
 			elr = CASE WHEN d.in_office AND d.newest = 'row' THEN without(q.elr, d.lost) ELSE '{}' END,
-			leader_epoch = CASE WHEN d.in_office THEN d.their_epoch ELSE greatest(d.known_epoch, d.top_log, settle.epoch_floor - 1) + 1 END,
+			leader_epoch = CASE WHEN d.in_office AND d.their_epoch >= d.known_epoch THEN d.their_epoch ELSE greatest(d.known_epoch, d.top_log, settle.epoch_floor - 1) + 1 END,
 			partition_epoch = greatest(q.partition_epoch, d.top_pe) + 1,
 			leader_since = CASE WHEN q.leader IS DISTINCT FROM d.leads THEN at ELSE q.leader_since END
 		FROM d WHERE q.topic_id = d.topic_id AND q.partition = d.partition

@@ -6,14 +6,17 @@
 CREATE FUNCTION broker_internal.start_moves(wishes jsonb, v bigint, actor text, via text, client_addr inet, why text) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
 	started int;
+	inc     bigint := (SELECT c.pg_incarnation FROM cluster c);
 BEGIN
 	WITH w AS MATERIALIZED (
 		SELECT DISTINCT ON (x.t, x.p) x.t, x.p, x.r FROM jsonb_to_recordset(wishes) x(t uuid, p int, r int[]) ORDER BY x.t, x.p
 	), u AS (
 		UPDATE partitions q SET origin = coalesce(q.origin, q.replicas), replicas = w.r || without(q.replicas, w.r),
 			adding = without(w.r, coalesce(q.origin, q.replicas)), removing = without(q.replicas, w.r),
-			move_since = clock_timestamp(), move_by = start_moves.actor, partition_epoch = q.partition_epoch + 1, version = v
+			move_since = clock_timestamp(), move_by = start_moves.actor, partition_epoch = q.partition_epoch + 1, version = v,
+			incarnation = inc -- of one replica it is settled as it is
 		FROM w WHERE q.topic_id = w.t AND q.partition = w.p AND (q.origin IS NOT NULL OR q.replicas <> w.r)
+			AND (q.incarnation = inc OR cardinality(q.replicas) = 1)
 		RETURNING q.topic_id, q.partition, q.origin, q.adding, w.r AS target
 	), h AS (
 		INSERT INTO changes SELECT DISTINCT v, topic_id FROM u ON CONFLICT DO NOTHING
@@ -50,7 +53,7 @@ BEGIN
 		able := able_brokers();
 		ready := ARRAY (SELECT q.topic_id FROM partitions q CROSS JOIN LATERAL (SELECT cardinality(q.replicas) - cardinality(q.removing) AS size) s
 				LEFT JOIN configs m ON m.scope = 'topic' AND m.object = q.topic_id::text AND m.config_key = 'min.insync.replicas'
-			WHERE q.origin IS NOT NULL AND (q.incarnation = (SELECT c.pg_incarnation FROM cluster c) OR q.removing = '{}') AND reassign_done(q.replicas, q.adding, q.removing, q.isr, able, min_isr(coalesce(m.value::int, set_min), s.size, 0, 0)));
+			WHERE q.origin IS NOT NULL AND q.incarnation = (SELECT c.pg_incarnation FROM cluster c) AND reassign_done(q.replicas, q.adding, q.removing, q.isr, able, min_isr(coalesce(m.value::int, set_min), s.size, 0, 0)));
 		IF ready = '{}' THEN
 			RETURN;
 		END IF;
@@ -61,7 +64,7 @@ BEGIN
 		SELECT q.topic_id, q.partition, q.leader, q.leader_epoch, q.isr, q.origin, q.removing, without(q.replicas, q.removing) AS target, without(q.isr, q.removing) AS rest
 		FROM partitions q CROSS JOIN LATERAL (SELECT cardinality(q.replicas) - cardinality(q.removing) AS size) s
 			LEFT JOIN configs m ON m.scope = 'topic' AND m.object = q.topic_id::text AND m.config_key = 'min.insync.replicas'
-		WHERE q.origin IS NOT NULL AND q.topic_id = ANY (ready) AND (q.incarnation = finish_moves.incarnation OR q.removing = '{}')
+		WHERE q.origin IS NOT NULL AND q.topic_id = ANY (ready) AND q.incarnation = finish_moves.incarnation
 			AND reassign_done(q.replicas, q.adding, q.removing, q.isr, able, min_isr(coalesce(m.value::int, set_min), s.size, 0, 0))
 	), d AS MATERIALIZED (
 		SELECT c.*, CASE WHEN leader = ANY (target) THEN leader
@@ -108,7 +111,7 @@ BEGIN
 	WITH c AS MATERIALIZED (
 		SELECT q.topic_id, q.partition, q.leader, q.leader_epoch, q.origin, q.replicas, without(q.isr, without(q.isr, q.origin)) AS rest
 		FROM unnest(topic_ids, cancel_moves.partitions) x(t, p) JOIN partitions q ON q.topic_id = x.t AND q.partition = x.p
-		WHERE q.origin IS NOT NULL AND (q.incarnation = cancel_moves.incarnation OR q.isr <@ q.origin)
+		WHERE q.origin IS NOT NULL AND q.incarnation = cancel_moves.incarnation
 	), d AS MATERIALIZED (
 		SELECT c.*, CASE WHEN leader = ANY (origin) THEN leader
 			ELSE coalesce(pick_leader(origin, rest, '{}', NULL, live, false), pick_leader(origin, rest, '{}', NULL, able, false)) END AS new_leader

@@ -107,7 +107,7 @@ CREATE FUNCTION broker_internal.moves_at_once() RETURNS int IMMUTABLE LANGUAGE s
 -- What a move that was started waits for.
 CREATE FUNCTION broker_internal.move_waits_for(p broker_internal.partitions) RETURNS text STABLE LANGUAGE sql AS $$
 	SELECT CASE
-		WHEN p.incarnation <> (SELECT c.pg_incarnation FROM cluster c) AND p.removing <> '{}' THEN 'its replicas to report, since PostgreSQL went back'
+		WHEN p.incarnation <> (SELECT c.pg_incarnation FROM cluster c) THEN 'its replicas to report, since PostgreSQL went back'
 		WHEN p.leader IS NULL THEN 'a leader'
 		WHEN dead.ids IS NOT NULL THEN 'broker ' || dead.ids || ', which is dead'
 		WHEN NOT p.adding <@ p.isr THEN 'broker ' || array_to_string(without(p.adding, p.isr), ', ') || ' to copy the log'
@@ -130,7 +130,7 @@ BEGIN
 		AND NOT EXISTS (SELECT FROM partitions q WHERE q.topic_id = m.topic_id AND q.partition = m.partition);
 	WITH n AS (
 		SELECT m.topic_id, m.partition, m.target FROM moves m JOIN partitions q USING (topic_id, partition)
-		WHERE m.operation_id = o.operation_id AND m.state = 'waiting' AND (q.incarnation = start_waiting.incarnation OR m.target @> q.replicas)
+		WHERE m.operation_id = o.operation_id AND m.state = 'waiting' AND (q.incarnation = start_waiting.incarnation OR cardinality(q.replicas) = 1)
 		ORDER BY m.topic_id, m.partition LIMIT moves_at_once() - (SELECT count(*) FROM moves s WHERE s.operation_id = o.operation_id AND s.state = 'started')
 	), u AS (
 		UPDATE moves m SET state = 'started' FROM n WHERE m.operation_id = o.operation_id AND m.topic_id = n.topic_id AND m.partition = n.partition

@@ -46,7 +46,7 @@ BEGIN
 		FROM r
 		WHERE q.topic_id = r.t AND q.partition = r.p AND q.leader = me AND q.leader_epoch = r.le AND q.partition_epoch = r.pe
 			AND r.ids <@ q.replicas AND me = ANY (r.ids) AND cardinality(r.ids) = (SELECT count(DISTINCT i) FROM unnest(r.ids) i)
-			AND (q.incarnation = inc OR q.isr <@ r.ids)
+			AND (q.incarnation = inc OR cardinality(q.replicas) = 1) -- an unsettled row stays as it is
 			AND NOT EXISTS (SELECT FROM unnest(r.ids, r.epochs) m(id, e) LEFT JOIN brokers k ON k.broker_id = m.id
 				WHERE k.broker_id IS NULL OR k.fenced OR k.stopping AND k.broker_id <> me OR (m.e <> -1 AND m.e <> k.broker_epoch))
 		RETURNING q.topic_id, q.partition, q.partition_epoch, q.isr

@@ -52,7 +52,7 @@ with Tap() as t:
             epoch = session("SELECT broker_epoch FROM broker_internal.brokers")
             row = session("SELECT broker_epoch, pg_incarnation FROM broker_internal.register_broker_1(1, gen_random_uuid(), "
                           f"(SELECT directory_id FROM broker_internal.brokers), {epoch}, (SELECT cluster_id FROM broker_internal.cluster), NULL, '[]', '1.0', '{{}}')").split("|")
-            assert int(row[0]) > int(epoch) and row[1] == "2", row
+            assert int(row[0]) > int(epoch) and int(row[1]) > 1, row
             session(f"SELECT * FROM broker_internal.tick_1(1, {row[0]}, '{{}}')")
             assert session("SELECT string_agg(topic || partition || ' ' || coalesce(leader, 0), ', ' ORDER BY topic, partition) FROM broker.partitions") == "kept0 1, wished0 1, wished1 1"
             assert session("SELECT broker.create_topic('more') IS NOT NULL") == "t"
