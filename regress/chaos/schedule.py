@@ -2,9 +2,9 @@
 
     schedule.make(seed, rounds, faults.available(...))   ->  [Round([Blow("kill", "leader", 1.7), ...], pause), ...]
 
-A blow hits a role (who has it is decided when it falls: that cannot be known before) and lasts `hold` seconds; a second one of a round falls
-while the first lasts.  Whatever falls together, acknowledged records must survive: only what would take more
-than one replica's *disk* is kept to one blow a round (`alone` in faults.py).
+A blow hits a role (who has it is decided when it falls: that cannot be known before) and lasts `hold` seconds; a
+second one of a round falls while the first lasts.  Whatever falls together, acknowledged records must survive:
+only what would take more than one replica's *disk* is kept to one blow a round (`alone` in faults.py).
 """
 import collections
 import random

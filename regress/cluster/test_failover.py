@@ -7,7 +7,7 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "regress", "lib"))
-from kafka_client import Connection, KafkaError
+from kafka_client import Connection, KafkaError, batches
 from pgbroker_cluster import Cluster, wait_for
 from replicated import RETRIABLE, Replicated, freeze, thaw
 from tap import Tap
@@ -194,7 +194,6 @@ def stale_leader(t, c):
 
 
 def batch_of(value):
-    from kafka_client import batches
     return batches.batch([batches.record(None, value)])
 
 
