@@ -53,11 +53,13 @@ install-client: client
 	@'$(BUILD)/brokerctl' completion zsh > '$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_brokerctl'
 
 # What the tests of regress/client run.
-client-tests: all $(BUILD)/client_lines
+client-tests: all $(BUILD)/client_lines client-asan
+client-asan:
+	@+$(MAKE) --no-print-directory BUILD='$(BUILD)/client-asan' SAN=address,undefined OPT='-O1 -g' client
 
 -include $(shell find $(BUILD)/pic -name '*.d' 2>/dev/null)
 
-.PHONY: client install-client client-tests
+.PHONY: client install-client client-tests client-asan
 
 # The client's pure functions as a filter, beside librdkafka's (regress/client/test_java.py).
 $(BUILD)/client_lines: $(BUILD)/obj/regress/client/lines.o $(BUILD)/libclient.a $(BUILD)/libwire.a

@@ -107,6 +107,9 @@ void producer_route_waiting(pgb_producer *p);
 int producer_reports(pgb_producer *p);
 void producer_finish(pgb_producer *p, Batch *b, int64_t offset, const pgb_error *err);
 
+/* producer_split.c: false when it cannot be split; else `b` is gone, and new sequences are needed */
+bool producer_split(pgb_producer *p, Batch *b);
+
 /* producer_send.c */
 void producer_step(Client *c);
 

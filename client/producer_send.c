@@ -59,7 +59,13 @@ batch_failed(pgb_producer *p, Batch *b, const pgb_error *err)
 		part->new_epoch = part->new_epoch || part->first == b;
 		again = true;
 	}
-	if (!again || p->c.now >= b->deadline || p->closing)
+	if (err->code == KERR_MESSAGE_TOO_LARGE && !p->closing && producer_split(p, b))
+	{
+		part->hold = true;
+		part->new_epoch = p->c.conf.idempotent != 0;
+		client_wake_at(&p->c, p->c.now);
+	}
+	else if (!again || p->c.now >= b->deadline || p->closing)
 		give_up_batch(p, b, err);
 	else
 		retry(p, b);

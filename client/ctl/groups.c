@@ -135,6 +135,13 @@ lag_cells(const Ctl *ctl, Table *t, int64_t lag, int64_t most)
 	table_cell(t, "%s", bar);
 }
 
+static int
+compare_partitions(const void *a, const void *b)
+{
+	return ((const OffsetFetchResponseTopicsPartitions *) a)->partition_index -
+		   ((const OffsetFetchResponseTopicsPartitions *) b)->partition_index;
+}
+
 static void
 describe(Ctl *ctl, const char *group, const DescribeGroupsResponseGroups *g, const OffsetFetchResponse *off)
 {
@@ -147,7 +154,11 @@ describe(Ctl *ctl, const char *group, const DescribeGroupsResponseGroups *g, con
 	Table t;
 
 	for (int32_t i = 0; i < off->n_topics; i++)
+	{
+		qsort(off->topics[i].partitions, (size_t) off->topics[i].n_partitions,
+			  sizeof(off->topics[i].partitions[0]), compare_partitions);
 		n += (size_t) off->topics[i].n_partitions;
+	}
 	ends = calloc(n + 1, sizeof(*ends));
 	if (ends == NULL)
 		return;
