@@ -251,6 +251,8 @@ fixture_apply(Fixture *f)
 	if (!meta_image_apply_topic(f->image, &row, &err))
 		printf("Bail out! %s\n", err.text);
 	partitions_apply_topic(f->table, meta_image_topic_by_id(f->image, &fixture_topic));
+	while (partitions_make_logs(f->table))
+		;
 	meta_image_forget_changes(f->image);
 }
 
