@@ -187,6 +187,12 @@ on_fenced(void *ctx)
 	groups_fenced(life->broker.groups);
 }
 
+static void
+on_incarnation(void *ctx)
+{
+	replica_duties_remember(((Lifecycle *) ctx)->broker.replication->duties);
+}
+
 /* Logs whose topic was deleted while this broker was away go; those that PostgreSQL never heard of are kept. */
 static void
 sweep_logs(Broker *broker)
@@ -327,8 +333,14 @@ open_meta(Lifecycle *life, Err *err)
 		.heartbeat_interval_ms = config->broker_heartbeat_interval_ms,
 		.session_timeout_ms = config->broker_session_timeout_ms,
 		.call_timeout_ms = config->pg_broker_postgres_timeout_ms,
-		.callbacks = {on_registered, on_fenced, on_image_changed, on_operations, on_fatal, on_connection,
-					  life},
+		.callbacks = {.on_registered = on_registered,
+					  .on_fenced = on_fenced,
+					  .on_incarnation = on_incarnation,
+					  .on_image_changed = on_image_changed,
+					  .on_operations = on_operations,
+					  .on_fatal = on_fatal,
+					  .on_connection = on_connection,
+					  .ctx = life},
 	};
 	Meta *meta = meta_new(&opt, err);
 

@@ -1,6 +1,8 @@
 #include "brokerd/cluster/replica_duties.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
 
 #include "brokerd/base/logging.h"
 #include "brokerd/cluster/internal.h"
@@ -12,8 +14,25 @@ enum
 	CLAIMS_A_CALL = 2000
 };
 
+typedef struct MemoryKey
+{
+	WUuid topic_id;
+	int32_t partition;
+} MemoryKey;
+
+/* What this process knew of a partition when PostgreSQL went backwards. */
+typedef struct Memory
+{
+	MemoryKey key;
+	int32_t leader, leader_epoch, partition_epoch;
+	int n_isr;
+	UT_hash_handle hh;
+	int32_t isr[];
+} Memory;
+
 struct ReplicaDuties
 {
+	Memory *memories;
 	Replication *r;
 	int refs; /* this, and each call that is out */
 	bool closed;
@@ -45,32 +64,7 @@ unref(ReplicaDuties *d)
 		free(d);
 }
 
-void
-replica_duties_free(ReplicaDuties *d)
-{
-	if (d == NULL)
-		return;
-	d->closed = true;
-	unref(d);
-}
-
-/* ---- claims ---- */
-
-static void
-on_claimed(void *ctx, const MetaResult *r)
-{
-	ReplicaDuties *d = ctx;
-
-	d->claims_out--;
-	if (meta_result_status(r) != META_OK)
-		d->claim_failed = true; /* said again with the next complete image */
-	else if (!d->closed && meta_result_rows(r) == 1 && meta_result_int(r, 0, 0) > 0)
-		log_msg(LOG_INFO, "cluster", "%lld partitions are settled after PostgreSQL went backwards",
-				(long long) meta_result_int(r, 0, 0));
-	if (d->claims_out == 0 && d->claim_failed)
-		d->claimed = -1;
-	unref(d);
-}
+/* ---- what is known ---- */
 
 /* The ISR as this broker knows it: of what it leads its own, which may be ahead of the image. */
 static int
@@ -91,6 +85,95 @@ known_isr(const ReplicaDuties *d, const Partition *p, const MetaPartition *meta,
 	return n;
 }
 
+static Memory *
+find_memory(const ReplicaDuties *d, const WUuid *topic_id, int32_t partition)
+{
+	MemoryKey key = {*topic_id, partition};
+	Memory *m;
+
+	HASH_FIND(hh, d->memories, &key, sizeof(key), m);
+	return m;
+}
+
+static void
+forget_all(ReplicaDuties *d)
+{
+	Memory *m, *next;
+
+	HASH_ITER (hh, d->memories, m, next)
+	{
+		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): it is in the table */
+		HASH_DEL(d->memories, m);
+		free(m);
+	}
+}
+
+/*
+ * PostgreSQL can go back again before a partition was settled: what is known by now may be from the row that
+ * went back, and then the older memory knows more.  A settled row has a higher partition epoch than both.
+ */
+static void
+remember(ReplicaDuties *d, const Partition *p, const MetaPartition *meta)
+{
+	Memory *old = find_memory(d, &p->topic->id, p->index), *m;
+	int32_t isr[META_MAX_LIST + 1];
+	int n = known_isr(d, p, meta, isr);
+
+	if (old != NULL && old->partition_epoch >= p->partition_epoch)
+		return;
+	m = malloc(sizeof(*m) + sizeof(*isr) * (size_t) n);
+	if (m == NULL)
+		return; /* then it claims to know nothing, which is safe */
+	memset(&m->key, 0, sizeof(m->key));
+	m->key.topic_id = p->topic->id;
+	m->key.partition = p->index;
+	m->leader = p->leader;
+	m->leader_epoch = p->leader_epoch;
+	m->partition_epoch = p->partition_epoch;
+	m->n_isr = n;
+	memcpy(m->isr, isr, sizeof(*isr) * (size_t) n);
+	if (old != NULL)
+	{
+		HASH_DEL(d->memories, old);
+		free(old);
+	}
+	HASH_ADD(hh, d->memories, key, sizeof(m->key), m);
+}
+
+void
+replica_duties_remember(ReplicaDuties *d)
+{
+	PartitionTable *t = d->r->opt.table;
+
+	for (PartitionTopic *topic = partitions_next(t, NULL); topic != NULL; topic = partitions_next(t, topic))
+	{
+		const MetaTopic *meta = meta_image_topic_by_id(t->opt.image, &topic->id);
+
+		for (int32_t i = 0; meta != NULL && i < topic->n_partitions && i < meta->n_partitions; i++)
+			if (topic->partitions[i]->n_replicas > 1 && topic->partitions[i]->is_replica)
+				remember(d, topic->partitions[i], &meta->partitions[i]);
+	}
+	d->claimed = -1;
+}
+
+/* ---- claims ---- */
+
+static void
+on_claimed(void *ctx, const MetaResult *r)
+{
+	ReplicaDuties *d = ctx;
+
+	d->claims_out--;
+	if (meta_result_status(r) != META_OK)
+		d->claim_failed = true; /* said again with the next complete image */
+	else if (!d->closed && meta_result_rows(r) == 1 && meta_result_int(r, 0, 0) > 0)
+		log_msg(LOG_INFO, "cluster", "%lld partitions are settled after PostgreSQL went backwards",
+				(long long) meta_result_int(r, 0, 0));
+	if (d->claims_out == 0 && d->claim_failed)
+		d->claimed = -1;
+	unref(d);
+}
+
 static void
 send_claims(ReplicaDuties *d, const MetaClaim *claims, int n)
 {
@@ -106,29 +189,27 @@ claim_all(ReplicaDuties *d)
 {
 	PartitionTable *t = d->r->opt.table;
 	MetaClaim *claims = calloc(CLAIMS_A_CALL, sizeof(*claims));
-	int32_t(*isrs)[META_MAX_LIST] = calloc(CLAIMS_A_CALL, sizeof(*isrs));
 	int n = 0;
 
-	if (claims == NULL || isrs == NULL)
+	if (claims == NULL)
 		d->claimed = -1;
-	for (PartitionTopic *topic = partitions_next(t, NULL); claims != NULL && isrs != NULL && topic != NULL;
+	for (PartitionTopic *topic = partitions_next(t, NULL); claims != NULL && topic != NULL;
 		 topic = partitions_next(t, topic))
 	{
-		const MetaTopic *meta = meta_image_topic_by_id(t->opt.image, &topic->id);
-
-		for (int32_t i = 0; meta != NULL && i < topic->n_partitions && i < meta->n_partitions; i++)
+		for (int32_t i = 0; i < topic->n_partitions; i++)
 		{
 			const Partition *p = topic->partitions[i];
+			const Memory *m = find_memory(d, &topic->id, i);
 
 			if (!p->is_replica || p->n_replicas < 2 || p->log == NULL || !log_is_open(p->log))
 				continue;
 			claims[n] = (MetaClaim){.topic_id = topic->id,
 									.partition = i,
-									.leader = p->leader,
-									.leader_epoch = p->leader_epoch,
-									.partition_epoch = p->partition_epoch,
-									.isr = isrs[n],
-									.n_isr = known_isr(d, p, &meta->partitions[i], isrs[n]),
+									.leader = m != NULL ? m->leader : -1,
+									.leader_epoch = m != NULL ? m->leader_epoch : -1,
+									.partition_epoch = m != NULL ? m->partition_epoch : -1,
+									.isr = m != NULL ? m->isr : NULL,
+									.n_isr = m != NULL ? m->n_isr : 0,
 									.last_epoch = log_latest_epoch(p->log),
 									.log_end = log_synced_end(p->log)};
 			if (++n == CLAIMS_A_CALL)
@@ -140,7 +221,6 @@ claim_all(ReplicaDuties *d)
 	}
 	send_claims(d, claims, n);
 	free(claims);
-	free(isrs);
 }
 
 /* ---- dropped replicas ---- */
@@ -206,4 +286,14 @@ replica_duties_check(ReplicaDuties *d)
 		d->refs++;
 		meta_dropped_replicas(d->r->opt.meta, on_dropped, d);
 	}
+}
+
+void
+replica_duties_free(ReplicaDuties *d)
+{
+	if (d == NULL)
+		return;
+	d->closed = true;
+	forget_all(d);
+	unref(d);
 }

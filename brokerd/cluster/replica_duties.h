@@ -15,6 +15,11 @@ typedef struct ReplicaDuties ReplicaDuties;
 
 ReplicaDuties *replica_duties_new(struct Replication *r);
 void replica_duties_free(ReplicaDuties *d); /* replies that are out are ignored */
+/*
+ * PostgreSQL went backwards, and its rows are about to be read: from here on this process claims what it knows now.
+ * One that began later claims to know nothing but its logs.
+ */
+void replica_duties_remember(ReplicaDuties *d);
 /* The image is complete: do what is due.  Again is cheap. */
 void replica_duties_check(ReplicaDuties *d);
 

@@ -75,6 +75,9 @@ typedef struct MetaCallbacks
 	bool (*on_registered)(void *ctx, const MetaRegistration *registration);
 	/* The epoch is gone (fenced): stop leading; registration is under way again. */
 	void (*on_fenced)(void *ctx);
+	/* PostgreSQL is another than the last time (hazards A1): what this process knows by the image is about to be read anew.
+	 * Not called for the first one that it hears of. */
+	void (*on_incarnation)(void *ctx);
 	/* Pages of changes as they come; `changes->complete` with the last of a read. */
 	void (*on_image_changed)(void *ctx, const MetaImage *image, const MetaImageChanges *changes);
 	/* What this broker has to carry out as leader (n can be 0); answer each with meta_finish_operation().  The same rows

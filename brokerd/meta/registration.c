@@ -55,6 +55,22 @@ on_register_retry(struct ev_loop *loop, ev_timer *w, int events)
 	registration_begin(w->data);
 }
 
+/* What was known under the one before is told to who wants to keep it, before anything is read anew. */
+static void
+set_incarnation(Meta *m, int64_t incarnation)
+{
+	if (incarnation == m->pg_incarnation)
+		return;
+	if (m->pg_incarnation >= 0)
+	{
+		log_msg(LOG_WARNING, "meta", "PostgreSQL was promoted or restored: reading all metadata again");
+		m->refresh.need_full = true;
+		if (m->o.callbacks.on_incarnation != NULL)
+			m->o.callbacks.on_incarnation(m->o.callbacks.ctx);
+	}
+	m->pg_incarnation = incarnation;
+}
+
 /* ---- registering ---- */
 
 static int
@@ -116,9 +132,7 @@ take_registration(Meta *m, const MetaResult *r)
 	m->disk_epoch = m->own_epoch = m->identity.broker_epoch = reg.broker_epoch;
 	m->registered = true;
 	m->last_heartbeat_ms = m->heartbeat_sent_ms;
-	if (reg.pg_incarnation != m->pg_incarnation && m->pg_incarnation >= 0)
-		m->refresh.need_full = true;
-	m->pg_incarnation = reg.pg_incarnation;
+	set_incarnation(m, reg.pg_incarnation);
 	log_msg(LOG_INFO, "meta", "broker %d registered with epoch %" PRId64 " in cluster %s%s", m->o.node_id,
 			reg.broker_epoch, m->cluster_id, reg.same_epoch ? ", as before" : "");
 	meta_set_connected(m, true);
@@ -275,12 +289,7 @@ take_heartbeat(Meta *m, const MetaResult *r)
 		return;
 	}
 	m->controller_id = meta_result_is_null(r, 0, 5) ? -1 : (int32_t) meta_result_int(r, 0, 5);
-	if (incarnation != m->pg_incarnation)
-	{
-		log_msg(LOG_WARNING, "meta", "PostgreSQL was promoted or restored: reading all metadata again");
-		m->pg_incarnation = incarnation;
-		m->refresh.need_full = true;
-	}
+	set_incarnation(m, incarnation);
 	if (meta_result_bool(r, 0, 6))
 		control_tick_now(m);
 	refresh_heard(m, meta_result_int(r, 0, 0));
