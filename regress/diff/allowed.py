@@ -55,6 +55,7 @@ FIELDS = [
     ("ListOffsets.Topics", "sort", by("Name"), "Kafka's order is that of a hash table"),
     ("ListOffsets.*Partitions", "sort", by("PartitionIndex"), "Kafka's order is that of a hash table"),
     ("OffsetForLeaderEpoch.Topics", "sort", by("Topic"), "Kafka's order is that of a hash table"),
+    ("ElectLeaders.ReplicaElectionResults", "sort", by("Topic"), "Kafka's order is that of a hash table"),
     ("DeleteRecords.*Partitions", "sort", by("PartitionIndex"), "Kafka's order is that of a hash table"),
     ("DescribeLogDirs.*Partitions", "sort", by("PartitionIndex"), "Kafka's order is that of a hash table"),
     ("DescribeLogDirs.*Topics", "sort", by("Name"), "Kafka's order is that of a hash table"),
