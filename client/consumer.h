@@ -3,7 +3,8 @@
  *
  *     consumer.c          the calls of pgbroker.h, the loop of pgb_poll
  *     consumer_fetch.c    Fetch, and records out of what came
- *     consumer_offsets.c  where to begin (OffsetFetch, ListOffsets), commits
+ *     consumer_offsets.c  where to begin (OffsetFetch, ListOffsets)
+ *     consumer_commit.c   commits
  *     group.c             the coordinator, and our membership
  *     group_protocol.c    what members tell each other, and the leader's work
  *
@@ -175,6 +176,9 @@ int fetch_take(pgb_consumer *c, pgb_record *records, int max);
 /* consumer_offsets.c */
 void offsets_step(pgb_consumer *c);
 void offsets_reset(pgb_consumer *c, FromPart *p, const char *why);
+
+/* consumer_commit.c */
+Node *offsets_wait_coordinator(pgb_consumer *c, int64_t until, pgb_error *err); /* NULL: not found in time */
 int offsets_commit_async(pgb_consumer *c, const PlaceList *places, bool quiet, pgb_error *err);
 int offsets_positions(pgb_consumer *c, PlaceList *list, bool stored); /* what a commit of all would say */
 void offsets_auto_commit(pgb_consumer *c, int64_t timeout);           /* before partitions go */

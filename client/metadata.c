@@ -25,6 +25,9 @@ metadata_topic(Client *c, const char *name, size_t len)
 	}
 	t->unknown_since = c->now;
 	HASH_ADD_KEYPTR(hh, c->topics, t->name, len, t);
+	/* A new topic is no retry. */
+	if (c->meta_failures == 0)
+		c->meta_at = c->now;
 	metadata_want(c);
 	return t;
 }
@@ -166,7 +169,6 @@ metadata_done(Client *c, Call *call, const pgb_error *err, void *response)
 		metadata_want(c);
 		return;
 	}
-	c->meta_wanted = false;
 	(void) snprintf(c->cluster_id, sizeof(c->cluster_id), "%.*s",
 					resp->cluster_id.len < 0 ? 0 : (int) resp->cluster_id.len, resp->cluster_id.s);
 	c->controller = resp->controller_id;
@@ -232,6 +234,8 @@ metadata_step(Client *c)
 								c->conf.request_timeout < ASK_TIMEOUT ? c->conf.request_timeout : ASK_TIMEOUT,
 								&c->last_error) == 0;
 	arena_reset(&c->arena);
+	/* Whoever wants something from now on wants a newer answer than this one. */
+	c->meta_wanted = !c->meta_asked;
 	if (!c->meta_asked)
 		c->meta_at = c->now + client_backoff(c, ++c->meta_failures);
 }

@@ -494,7 +494,7 @@ parse(Ctl *ctl, const Command *cmd, int argc, char **argv, int from)
 			return ctl_fail(CTL_USAGE, "--%s needs a value: %s", o->name, o->arg);
 		if (o->arg == NULL && value != NULL)
 			return ctl_fail(CTL_USAGE, "--%s takes no value", o->name);
-		if (set_option(ctl, o, o->arg == NULL ? "" : value) != CTL_OK)
+		if (set_option(ctl, o, o->arg == NULL ? a : value) != CTL_OK)
 			return CTL_USAGE;
 	}
 	return CTL_OK;

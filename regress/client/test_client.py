@@ -59,6 +59,17 @@ class Tests:
         reports = self.write(self.topic(), [b"v%d" % i for i in range(2000)])
         assert [(r[2], r[4]) for r in reports] == [(i, i + 1) for i in range(2000)], reports[:5]
 
+    def asked_meanwhile(self):
+        """a topic that is named while metadata are on their way is asked for next"""
+        topic = self.topic(3)
+        for turns in range(12):
+            c = self.consumer()
+            for _ in range(turns):
+                c.poll(0)
+            start = time.monotonic()
+            assert c.partitions(topic) == 3 and time.monotonic() - start < 5
+            c.close()
+
     def routing(self):
         """messages without a key go to all partitions in turn, sticky ones by the batch, keys where Java puts them"""
         topic = self.topic(4)
