@@ -209,8 +209,7 @@ test_write_error(void)
 	faultfs_rules("pwrite t-0/ EIO 1\n");
 	harness_append(&h, log, &(BatchSpec){0}, &a);
 	harness_wait(&h, log_error(log) != NULL);
-	ok(log_error(log) != NULL && strstr(log_error(log), "or the broker restarts"),
-	   "an I/O error is final");
+	ok(log_error(log) != NULL && strstr(log_error(log), "or the broker restarts"), "an I/O error is final");
 	for (int i = 0; i < 40; i++)
 		harness_turn(&h);
 	ok(log_error(log) != NULL, "and does not heal");
