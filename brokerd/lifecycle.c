@@ -141,6 +141,7 @@ open_logs(Lifecycle *life, Err *err)
 		.reader_threads = life->config->pg_broker_reader_threads,
 		.recovery_threads = life->config->num_recovery_threads_per_data_dir,
 		.checkpoint_interval_ms = life->config->log_flush_offset_checkpoint_interval_ms,
+		.retention_interval_ms = life->config->log_retention_check_interval_ms,
 		.producer_expiration_ms = life->config->producer_id_expiration_ms,
 		.delete_delay_ms = life->config->log_segment_delete_delay_ms,
 		.on_change = on_log_change,

@@ -16,14 +16,15 @@ common_endpoint(const ApiCall *call, int32_t broker_id)
 	return meta_broker_endpoint(broker, conn_listener(call->req->conn));
 }
 
-void
+bool
 common_add_hint(ApiCall *call, LeaderHints *hints, int32_t broker_id)
 {
-	if (broker_id < 0 || common_endpoint(call, broker_id) == NULL)
-		return;
+	if (broker_id < 0 || broker_id == call->broker->config->node_id ||
+		common_endpoint(call, broker_id) == NULL)
+		return false;
 	for (int32_t i = 0; i < hints->n; i++)
 		if (hints->ids[i] == broker_id)
-			return;
+			return true;
 	/* Few brokers lead: grown by copying, in the arena. */
 	if ((hints->n & (hints->n - 1)) == 0)
 	{
@@ -34,6 +35,7 @@ common_add_hint(ApiCall *call, LeaderHints *hints, int32_t broker_id)
 		hints->ids = ids;
 	}
 	hints->ids[hints->n++] = broker_id;
+	return true;
 }
 
 PartitionTopic *

@@ -24,7 +24,7 @@ typedef struct LeaderHints
 	int32_t *ids;
 	int32_t n;
 } LeaderHints;
-void common_add_hint(ApiCall *call, LeaderHints *hints, int32_t broker_id);
+bool common_add_hint(ApiCall *call, LeaderHints *hints, int32_t broker_id);
 
 /* A topic of a request: by id when the version has ids, else by name.  NULL and its error code. */
 PartitionTopic *common_find_topic(ApiCall *call, WStr name, const WUuid *id, bool by_id, int16_t *error);

@@ -50,9 +50,11 @@ fill_part(FetchPart *part, FetchResponseResponsesPartitions *out, LeaderHints *h
 	}
 	if (part->leader_epoch >= 0 && call->version >= 16)
 	{
-		out->current_leader.leader_id = part->leader;
-		out->current_leader.leader_epoch = part->leader_epoch;
-		common_add_hint(call, hints, part->leader);
+		if (common_add_hint(call, hints, part->leader) || part->error != KERR_NOT_LEADER_OR_FOLLOWER)
+		{
+			out->current_leader.leader_id = part->leader;
+			out->current_leader.leader_epoch = part->leader_epoch;
+		}
 	}
 	if (part->op->request->isolation_level == 1 && part->error == KERR_NONE)
 	{

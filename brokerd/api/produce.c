@@ -225,9 +225,12 @@ produce_part(ProduceOp *op, ProducePart *part, PartitionTopic *topic, int16_t to
 	{
 		if (error == KERR_NOT_LEADER_OR_FOLLOWER)
 		{
-			out->current_leader.leader_id = p->leader;
-			out->current_leader.leader_epoch = p->leader_epoch;
-			common_add_hint(call, &op->hints, p->leader);
+			/* Between giving up and hearing who leads now, there is nobody to name. */
+			if (common_add_hint(call, &op->hints, p->leader))
+			{
+				out->current_leader.leader_id = p->leader;
+				out->current_leader.leader_epoch = p->leader_epoch;
+			}
 		}
 		fail_part(op, out, error, message);
 		return;

@@ -223,8 +223,9 @@ struct Log
 	int64_t size;
 	int64_t last_append_ms;
 	int64_t unflushed_messages;
-	int64_t flush_due_ms;     /* INT64_MAX: nothing to flush */
-	int64_t producers_due_ms; /* next expiry */
+	int64_t flush_due_ms;      /* INT64_MAX: nothing to flush */
+	int64_t producers_due_ms;  /* next expiry */
+	int64_t retention_from_ms; /* before that its age and size are not looked at */
 	int64_t unsynced_since_us;
 	LogSegment **segments; /* segments[0..nsegments), oldest first; the last is active */
 	int nsegments;

@@ -71,6 +71,7 @@ log_new(LogManager *m, const char *name)
 	log->last_append_ms = log->stop_snapshot = -1;
 	log->flush_due_ms = log->producers_due_ms = INT64_MAX;
 	log->due_index = -1;
+	log->retention_from_ms = clock_wall_ms() + log->m->opt.retention_interval_ms;
 	log->due_ms = INT64_MAX;
 	return log;
 }

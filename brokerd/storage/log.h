@@ -60,6 +60,8 @@ typedef struct LogManagerOptions
 	int reader_threads;             /* 4 */
 	int recovery_threads;           /* num.recovery.threads.per.data.dir */
 	int64_t checkpoint_interval_ms; /* log.flush.offset.checkpoint.interval.ms: recovery points, 5 s here */
+	int64_t
+		retention_interval_ms; /* log.retention.check.interval.ms: how often a log is looked at; 0 at once */
 	int64_t producer_expiration_ms; /* producer.id.expiration.ms */
 	int64_t delete_delay_ms;        /* file.delete.delay.ms of the broker */
 	/* Appended, written or synced end moved, log start moved, or the log failed or healed.  Called from

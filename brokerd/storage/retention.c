@@ -55,22 +55,39 @@ retention_check(const Log *log, int64_t now)
 	return v;
 }
 
-int64_t
-retention_due_ms(const Log *log)
+static bool
+is_below_start(const Log *log)
 {
-	const LogSegment *s = log->nsegments == 0 ? NULL : log->segments[0];
+	return log->nsegments > 1 && log->segments[0]->end_offset <= log->start_offset;
+}
+
+/* By age or size, whenever that is looked at; INT64_MAX: never. */
+static int64_t
+expiry_ms(const Log *log, const LogSegment *s)
+{
 	int64_t t;
 
-	if (s == NULL || s->size == 0)
-		return INT64_MAX;
-	if (log->nsegments > 1 && (s->end_offset <= log->start_offset ||
-							   (log->config.cleanup_delete && log->config.retention_bytes >= 0 &&
-								log->size - s->size >= log->config.retention_bytes)))
+	if (log->nsegments > 1 && log->config.cleanup_delete && log->config.retention_bytes >= 0 &&
+		log->size - s->size >= log->config.retention_bytes)
 		return 0;
 	if (!log->config.cleanup_delete || log->config.retention_ms < 0)
 		return INT64_MAX;
 	t = segment_time(s);
 	return log->config.retention_ms > INT64_MAX - t - 1 ? INT64_MAX : t + log->config.retention_ms + 1;
+}
+
+int64_t
+retention_due_ms(const Log *log)
+{
+	const LogSegment *s = log->nsegments == 0 ? NULL : log->segments[0];
+	int64_t due;
+
+	if (s == NULL || s->size == 0)
+		return INT64_MAX;
+	if (is_below_start(log))
+		return 0;
+	due = expiry_ms(log, s);
+	return due < log->retention_from_ms ? log->retention_from_ms : due;
 }
 
 void
@@ -106,8 +123,14 @@ drop(Log *log, int n, const char *reason)
 static void
 run_retention(Log *log, int64_t now)
 {
-	RetentionVerdict v = retention_check(log, now);
+	RetentionVerdict v;
 
+	/* What is not due by its time may be due by another: a clock that was set back must not stop it. */
+	if (!is_below_start(log) && now < log->retention_from_ms &&
+		log->retention_from_ms - now <= log->m->opt.retention_interval_ms)
+		return;
+	log->retention_from_ms = now + log->m->opt.retention_interval_ms;
+	v = retention_check(log, now);
 	/* A segment with writes under way waits for them. */
 	if (v.expired > 0 && log->inflight_first == NULL && log->written_end == log->appended_end)
 		drop(log, v.expired, v.reason);
