@@ -120,7 +120,7 @@ conn_open(Client *c, Conn *conn)
 
 	(void) snprintf(port, sizeof(port), "%d", conn->node->port);
 	rc = getaddrinfo(conn->node->host, port, &hints, &list);
-	if (rc != 0)
+	if (rc != 0 || list == NULL)
 	{
 		fail(c, conn, PGB_TRANSPORT, "the name cannot be looked up: %s", gai_strerror(rc));
 		return;

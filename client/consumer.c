@@ -46,6 +46,7 @@ consumer_find(const pgb_consumer *c, const Topic *t, int32_t index)
 	FromKey key = {(Topic *) (uintptr_t) t, index};
 	FromPart *p;
 
+	/* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): FromKey has no padding */
 	HASH_FIND(hh, c->parts, &key, sizeof(key), p);
 	return p;
 }

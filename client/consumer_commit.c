@@ -37,7 +37,7 @@ commit_request(pgb_consumer *c, Arena *a, const PlaceList *places, OffsetCommitR
 	{
 		OffsetCommitRequestTopics *t = req->n_topics == 0 ? NULL : &req->topics[req->n_topics - 1];
 
-		if (t == NULL || strcmp(t->name.s, places->at[i].topic) != 0)
+		if (t == NULL || t->name.s == NULL || strcmp(t->name.s, places->at[i].topic) != 0)
 		{
 			t = &req->topics[req->n_topics++];
 			t->name = wstr(places->at[i].topic);
@@ -144,7 +144,11 @@ offsets_commit_async(pgb_consumer *c, const PlaceList *places, bool quiet, pgb_e
 
 	if (conn == NULL)
 		return error_set(err, PGB_STATE, true, "the group's coordinator is not known yet");
-	if (com == NULL || (com->result = calloc(1, sizeof(*com->result))) == NULL ||
+	if (com == NULL)
+		return error_set(err, PGB_NO_MEMORY, true, "no memory");
+	com->c = c;
+	com->quiet = quiet;
+	if ((com->result = calloc(1, sizeof(*com->result))) == NULL ||
 		!copy_places(c, places->at, places->n, &com->result->places) ||
 		commit_request(c, &c->c.arena, &com->result->places, &req) != 0)
 		rc = error_set(err, PGB_NO_MEMORY, true, "no memory");
@@ -152,12 +156,8 @@ offsets_commit_async(pgb_consumer *c, const PlaceList *places, bool quiet, pgb_e
 		rc = client_send(&c->c, conn, API_OFFSET_COMMIT, 8, &req, commit_done, com, c->c.conf.request_timeout,
 						 err);
 	if (rc == 0)
-	{
-		com->c = c;
-		com->quiet = quiet;
 		c->commits_open++;
-	}
-	else if (com != NULL)
+	else
 	{
 		if (com->result != NULL)
 			places_clear(&com->result->places);

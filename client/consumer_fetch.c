@@ -259,7 +259,7 @@ fetch_node(pgb_consumer *c, Node *node, Conn *conn)
 		seen = 0;
 		HASH_ITER (hh, c->parts, p, next)
 		{
-			bool early = (uint64_t) seen++ < c->turn % (uint64_t) most;
+			bool early = most > 0 && (uint64_t) seen++ < c->turn % (uint64_t) most;
 
 			if (early == (pass == 0) || !wants(c, p) ||
 				metadata_leader(&c->c, p->key.topic, (int32_t) p->key.index) != node)

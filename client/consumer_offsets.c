@@ -199,7 +199,7 @@ put_fetched(Arena *a, OffsetFetchRequest *req, const char *topic, int32_t partit
 {
 	OffsetFetchRequestTopics *at = req->n_topics == 0 ? NULL : &req->topics[req->n_topics - 1];
 
-	if (at == NULL || strcmp(at->name.s, topic) != 0)
+	if (at == NULL || at->name.s == NULL || strcmp(at->name.s, topic) != 0)
 	{
 		at = &req->topics[req->n_topics];
 		at->name = wstr(topic);

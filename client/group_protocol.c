@@ -148,7 +148,7 @@ put_subscription(pgb_consumer *c, const char *name, size_t len, WireWriter *w)
 int
 group_put_protocols(pgb_consumer *c, JoinGroupRequest *req, WireWriter *bytes)
 {
-	size_t ends[16];
+	size_t ends[16] = {0};
 	const char *at = c->c.conf.assignors;
 	WStr word;
 

@@ -215,7 +215,7 @@ grow_parts(ToTopic *t)
 static int32_t
 next_partition(ToTopic *t)
 {
-	uint32_t n = (uint32_t) t->meta->n;
+	uint32_t n = t->meta->n > 0 ? (uint32_t) t->meta->n : 1;
 
 	for (uint32_t i = 0; i < n; i++)
 	{

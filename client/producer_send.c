@@ -85,7 +85,7 @@ batch_answered(pgb_producer *p, Batch *b, const ProduceResponseResponsesPartitio
 	error_kafka(&err, r->error_code, "topic \"%s\", partition %d", b->part->topic->meta->name,
 				b->part->index);
 	/* The broker knows better than its error code. */
-	if (r->error_message.len > 0 && !err.retriable)
+	if (r->error_message.len > 0 && !err.retriable && r->error_code != KERR_MESSAGE_TOO_LARGE)
 		error_set(&err, r->error_code, false, "topic \"%s\", partition %d: %.*s", b->part->topic->meta->name,
 				  b->part->index, (int) r->error_message.len, r->error_message.s);
 	batch_failed(p, b, &err);

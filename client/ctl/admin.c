@@ -375,10 +375,8 @@ resource(const Ctl *ctl)
 	for (int i = 0; ctl->n_args == 2 && i < 3; i++)
 		if (strcmp(ctl->args[0], words[i]) == 0)
 			return types[i];
-	return (int8_t) (ctl_fail(CTL_USAGE,
-							  "configs are of a topic, a broker or a group: configs show topic NAME") > 0
-						 ? -1
-						 : -1);
+	(void) ctl_fail(CTL_USAGE, "configs are of a topic, a broker or a group: configs show topic NAME");
+	return -1;
 }
 
 /* A broker is asked itself; everything else, anybody. */
