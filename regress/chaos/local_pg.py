@@ -37,7 +37,7 @@ def make_standby(stage, server=None):
     if server is None:
         home = os.path.join(stage.folder, "postgres-2")
         local_postgres.make_home(stage.folder, home, primary.user)
-        server = Postgres(home, primary.user, dict(primary.settings), primary.tcp_port)
+        server = Postgres(home, primary.user, {**primary.settings, "wal_retrieve_retry_interval": "200ms"}, primary.tcp_port)
         os.symlink(primary.tree, server.tree)
         if stage.network:
             server.settings["listen_addresses"] = stage.network.address("pg2")
@@ -64,7 +64,9 @@ def wal_receivers(server):
 
 
 def stop_following(stage):
-    """From here on the standby gets nothing: what the primary commits now is lost with it."""
+    """From here on the standby gets nothing: what the primary commits now is lost with it, and nothing before."""
+    caught_up = f"SELECT pg_last_wal_replay_lsn() >= '{stage.postgres.rows('SELECT pg_current_wal_flush_lsn()')[0][0]}'"
+    wait_for(lambda: stage.standby.rows(caught_up) == [("t",)], 20, "the standby has caught up")
     stage.standby.rows("ALTER SYSTEM SET primary_conninfo = ''")
     stage.standby.rows("SELECT pg_reload_conf()")
     wait_for(lambda: not wal_receivers(stage.standby), 10, "the standby's receiver ends")

@@ -63,18 +63,19 @@ class Replicated:
                               for n in row["isr_nodes"]} == set(ids), seconds, f"the leader of {self.name}-{partition} knows {set(ids)}")
 
     def wait_led(self, seconds=15):
-        """Until brokers that answer say so of every partition, and the leaders know that they lead."""
+        """Until every leader that PostgreSQL names says so itself."""
         def led():
+            rows = self.c.sql(f"SELECT leader, partition FROM broker.partitions WHERE topic = '{self.name}'")
             try:
-                return all(self.ask_end(p) is not None for p in range(self.partitions))
-            except (OSError, KafkaError, AttributeError):
+                for leader in {row[0] for row in rows}:
+                    with Connection(self.c.broker(int(leader)).address) as k:
+                        if any(high_watermark(k, self.name, int(p)) is None for its, p in rows if its == leader):
+                            return False
+            except (OSError, TypeError):
                 return False
+            return True
 
         wait_for(led, seconds, f"all partitions of {self.name} are led")
-
-    def ask_end(self, partition=0):
-        with self.at_leader(partition) as k:
-            return high_watermark(k, self.name, partition)
 
     def at_leader(self, partition=0, timeout=15):
         return Connection(self.c.broker(self.leader(partition)).address, timeout=timeout)
