@@ -28,7 +28,10 @@ commit_request(pgb_consumer *c, Arena *a, const PlaceList *places, OffsetCommitR
 	if (c->group != GROUP_NONE && c->member_id != NULL)
 	{
 		req->generation_id_or_member_epoch = c->generation;
-		req->member_id = wstr(c->member_id);
+		/* A copy: the group may give us another id before a request that waits is sent. */
+		req->member_id = wstr(arena_strndup(a, c->member_id, strlen(c->member_id)));
+		if (req->member_id.s == NULL)
+			return -1;
 		if (c->c.conf.instance_id[0] != '\0')
 			req->group_instance_id = wstr(c->c.conf.instance_id);
 	}

@@ -512,6 +512,7 @@ group_leave(pgb_consumer *c, int64_t timeout)
 	LeaveGroupRequestMembers me;
 	Node *node = c->coordinator == CLIENT_NO_NODE ? NULL : client_node(&c->c, c->coordinator);
 	bool was_in = c->in_callback;
+	char *id;
 
 	if (c->group == GROUP_NONE)
 		return;
@@ -521,18 +522,20 @@ group_leave(pgb_consumer *c, int64_t timeout)
 	c->group = GROUP_NONE;
 	c->rejoin = c->lost = false;
 	/* A static member that comes back in time finds its partitions where they were. */
-	if (node != NULL && c->member_id != NULL && c->c.conf.instance_id[0] == '\0')
+	id = c->member_id;
+	c->member_id = NULL;
+	if (node != NULL && id != NULL && c->c.conf.instance_id[0] == '\0')
 	{
 		WIRE_INIT(LeaveGroupRequest, &req);
 		WIRE_INIT(LeaveGroupRequestMembers, &me);
 		req.group_id = wstr(c->c.conf.group_id);
-		req.member_id = me.member_id = wstr(c->member_id);
+		req.member_id = me.member_id = wstr(id);
 		me.reason = WSTR_LIT("the consumer is being closed");
 		req.members = &me;
 		req.n_members = 1;
 		(void) client_call(&c->c, node->id, API_LEAVE_GROUP, 5, &req, timeout < 5000 ? timeout : 5000, NULL);
 	}
-	set_member(c, WSTR_NULL);
+	free(id);
 	c->generation = -1;
 }
 
