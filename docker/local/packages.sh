@@ -52,7 +52,7 @@ RUN_PACKAGES=(
 CHECK_PACKAGES=(
 	"postgresql-$PG-pgtap" libtap-parser-sourcehandler-pgtap-perl pgbouncer
 	"clang-$CLANG" "clang-format-$CLANG" "clang-tidy-$CLANG" "libclang-rt-$CLANG-dev"
-	librdkafka-dev lz4 zstd shellcheck
+	librdkafka-dev lz4 zstd shellcheck g++ binutils
 	python3-venv python3-pip
 )
 
