@@ -11,6 +11,7 @@ rounds are what counts; the broker shares the machine.
 import argparse
 import json
 import os
+import select
 import statistics
 import subprocess
 import sys
@@ -29,19 +30,36 @@ LOADS = [
 COMMON = {"linger.ms": "5"}
 
 
+def high_water(pid):
+    """The most memory that a process has had, in bytes; 0 once it has ended."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+            return next((int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM:")), 0)
+    except OSError:
+        return 0
+
+
 def run(command):
     """What a program printed as JSON, with its CPU seconds and most memory."""
     read, write = os.pipe()
     start = time.monotonic()
     pid = os.posix_spawn(command[0], command, {**os.environ}, file_actions=[(os.POSIX_SPAWN_DUP2, write, 1), (os.POSIX_SPAWN_CLOSE, read)])
     os.close(write)
-    with os.fdopen(read) as out:
-        text = out.read()
+    text, most = b"", 0
+    while True:
+        # Of the running program: what wait4 says of memory includes that of the Python that started it.
+        most = max(most, high_water(pid))
+        if select.select([read], [], [], 0.01)[0]:
+            piece = os.read(read, 65536)
+            text += piece
+            if not piece:
+                break
+    os.close(read)
     _, status, usage = os.wait4(pid, 0)
     if status:
         raise SystemExit(f"{' '.join(command)}: ended with {status}: {text}")
-    answer = json.loads(text.strip().splitlines()[-1])
-    return {**answer, "cpu": usage.ru_utime + usage.ru_stime, "rss": usage.ru_maxrss * 1024, "wall": time.monotonic() - start}
+    answer = json.loads(text.decode().strip().splitlines()[-1])
+    return {**answer, "cpu": usage.ru_utime + usage.ru_stime, "rss": most, "wall": time.monotonic() - start}
 
 
 def ours(what, bootstrap, topic, count, size, settings):
