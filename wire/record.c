@@ -5,7 +5,8 @@
 void
 record_iter_init(RecordIter *it, const uint8_t *batch, const void *payload, size_t len)
 {
-	it->p = len == 0 ? (const uint8_t *) "" : payload; /* may be NULL then, which no arithmetic is defined on */
+	it->p =
+		len == 0 ? (const uint8_t *) "" : payload; /* may be NULL then, which no arithmetic is defined on */
 	it->end = it->p + len;
 	it->base_offset = batch_base_offset(batch);
 	it->base_timestamp = batch_base_timestamp(batch);

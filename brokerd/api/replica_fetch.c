@@ -154,6 +154,8 @@ answer(ReplicaFetch *op)
 	FetchResponseResponses *topic = NULL;
 	FetchResponseResponsesPartitions *outs;
 
+	if (session == NULL)
+		return; /* its connection is gone; on_follower_gone() ends it */
 	add_high_watermarks(op);
 	outs = API_NEW(call, FetchResponseResponsesPartitions, op->n);
 	unpark(op);

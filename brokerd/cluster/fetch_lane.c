@@ -149,7 +149,7 @@ wake_in(FetchLane *lane, int64_t ms)
 	ev_timer_start(lane->r->opt.loop, &lane->wake);
 }
 
-/* Half of it, and a random half, so that brokers do not come in step. */
+/* Half of it, and as much of the other half as the clock says, so that brokers do not come in step. */
 static void
 back_off(FetchLane *lane)
 {
@@ -157,7 +157,7 @@ back_off(FetchLane *lane)
 	int ms = lane->backoff_ms;
 
 	lane->backoff_ms = ms * 2 < most ? ms * 2 : most > BACKOFF_FIRST_MS ? most : BACKOFF_FIRST_MS;
-	wake_in(lane, ms / 2 + rand() % (ms / 2 + 1));
+	wake_in(lane, ms / 2 + (int) (clock_boot_us() % (ms / 2 + 1)));
 }
 
 void

@@ -88,15 +88,15 @@ follower_set_in_isr(Follower *f, bool in_isr)
 }
 
 void
-leadership_apply(Leadership **slot, Partition *p, const MetaPartition *meta, PartitionTable *t)
+leadership_apply(Leadership **lead_slot, Partition *p, const MetaPartition *meta, PartitionTable *t)
 {
-	Leadership *lead = *slot;
+	Leadership *lead = *lead_slot;
 
 	if (!same_followers(lead, meta, t->opt.node_id))
 	{
-		*slot = begin(p, meta, t, lead);
+		*lead_slot = begin(p, meta, t, lead);
 		leadership_free(lead);
-		lead = *slot;
+		lead = *lead_slot;
 		if (lead == NULL)
 			return;
 	}

@@ -42,7 +42,7 @@ typedef struct Leadership
 } Leadership;
 
 /* Begin or go on with what the image says; followers that stay keep what is known of them. */
-void leadership_apply(Leadership **lead, Partition *p, const MetaPartition *meta, PartitionTable *t);
+void leadership_apply(Leadership **lead_slot, Partition *p, const MetaPartition *meta, PartitionTable *t);
 void leadership_free(Leadership *lead); /* NULL is fine */
 
 /* PostgreSQL says whether it is a member.  Who joins has replica.lag.time.max.ms from now on. */

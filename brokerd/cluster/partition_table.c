@@ -334,8 +334,9 @@ partitions_make_logs(PartitionTable *t)
 			forget_due(t, p);
 		else
 			apply_partition(t, p, meta);
-		/* An image that is behind what the partition knows, or a disk that refuses: not in a circle. */
-		if (t->logs_due == p)
+		/* An image that is behind what the partition knows: not in a circle.  One for which the time was over
+		 * only when its turn had come stays: it is the first of the next turn. */
+		if (t->logs_due == p && clock_boot_us() < t->make_logs_until_us)
 			forget_due(t, p);
 	}
 	return t->logs_due != NULL;
