@@ -114,7 +114,7 @@ void partitions_set_replication(PartitionTable *t, struct Replication *replicati
 
 /*
  * Making a log touches the disk, and an image can bring thousands: each turn of the loop makes as many as fit in
- * a few milliseconds, so heartbeats go on.  Call it once a turn; true = some are left.
+ * two seconds, so heartbeats go on.  Call it once a turn; true = some are left.
  */
 bool partitions_make_logs(PartitionTable *t);
 

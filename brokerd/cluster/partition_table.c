@@ -14,7 +14,7 @@
 
 enum
 {
-	MAKE_LOGS_US = 20 * 1000 /* of a turn of the loop */
+	MAKE_LOGS_US = 2000 * 1000 /* of a turn of the loop: a third of the session timeout */
 };
 
 PartitionTable *

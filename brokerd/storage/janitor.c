@@ -352,7 +352,7 @@ probe_done(Job *job)
 	Log *log, *tmp;
 
 	m->probe_running = false;
-	if (j->ok)
+	if (j->ok && !m->closing) /* then there is no writer any more */
 		HASH_ITER (hh, m->logs, log, tmp)
 			if (log->state == LOG_STATE_NO_SPACE && log->ops == 0)
 				log_resume(log);
