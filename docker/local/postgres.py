@@ -23,7 +23,7 @@ import subprocess
 import tempfile
 
 from procs import (Trouble, as_user, can_enter, end, is_gone, process_cwd, process_name, spawn, start_time,
-                   wait_until)
+                   uninterrupted, wait_until)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DATABASE = "broker"
@@ -272,8 +272,9 @@ class Postgres:
         self.configure()
         self.clear_killed_run()
         said_before = os.path.getsize(self.log) if os.path.exists(self.log) else 0
-        self.child = spawn([self.program("postgres"), "-D", self.data], self.log, "/", user=self.user,
-                           env=clean_environment())
+        with uninterrupted():  # or stop() would not know what there is to stop
+            self.child = spawn([self.program("postgres"), "-D", self.data], self.log, "/", user=self.user,
+                               env=clean_environment())
         started = start_time(self.child.pid)
         wait_until(lambda: self.is_ready() or is_gone(self.child.pid, started, self.child), seconds)
         if not self.is_ready():

@@ -3,6 +3,7 @@
 A daemon is known by its pid and its start time (field 22 of /proc/PID/stat), so that a pid file left by a
 killed run never points at a stranger who got the same pid later.  All waiting is for a state, with a limit.
 """
+import contextlib
 import errno
 import fcntl
 import os
@@ -10,6 +11,7 @@ import pwd
 import signal
 import socket
 import subprocess
+import threading
 import time
 
 
@@ -124,6 +126,25 @@ def end(pid, signals, child=None):
         if wait_until(lambda: is_gone(pid, started, child), seconds):
             return number
     raise Trouble(f"Process {pid} does not end, not even by signal {signals[-1][0]}.")
+
+
+@contextlib.contextmanager
+def uninterrupted():
+    """An interrupt that comes meanwhile is taken at the end.  A program that is started in it has its own handling."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are not taken in here
+        return
+    came = []
+    before = {number: signal.signal(number, lambda number, _: came.append(number))
+              for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+              if signal.getsignal(number) not in (signal.SIG_IGN, None)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if came:
+            os.kill(os.getpid(), came[0])
 
 
 def unprivileged_user():

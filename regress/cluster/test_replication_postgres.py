@@ -79,7 +79,8 @@ def lost_election(t, c):
     c.broker(old).start()
     topic.wait_isr({1, 2, 3}, 40)
     topic.produce(b"after", patience=30)
-    t.ok(said[0] < epoch, f"the promoted standby knew nothing of the election of broker {new}") or t.note(said)
+    # The old one in office still, or, when a broker was quick to register, nobody until all have said what they know.
+    t.ok(said[1] in (old, None), f"the promoted standby knew nothing of the election of broker {new}") or t.note(said)
     t.equal(topic.values(), [b"before", b"acknowledged by the new one", b"after"], "the record acknowledged in between is there")
     t.ok(epoch_of(c, "election") >= epoch, "and no leader epoch is given twice")
     topic.wait_equal(30)
