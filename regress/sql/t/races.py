@@ -182,7 +182,7 @@ with Tap() as t:
         b1.register(process=111)
         twin.close()
 
-    sql("SELECT * FROM broker.alter_cluster('{\"broker.session.timeout.ms\": 1000}')")
+    sql("SELECT * FROM broker.alter_cluster('{\"broker.session.timeout.ms\": 3000}')")
     b1.tick()
 
     def all_beat(*alive):
@@ -194,14 +194,14 @@ with Tap() as t:
 
     def until(condition, what, *alive):
         """Ticks and heartbeats of the living go on until it is so."""
-        end = time.monotonic() + 15
+        end = time.monotonic() + 30
         while time.monotonic() < end:
             all_beat(*alive)
             alive[0].tick()
             if condition():
                 return
             time.sleep(0.05)
-        raise AssertionError("not within 15 s: " + what)
+        raise AssertionError("not within 30 s: " + what)
 
     with t.case("A15: a session that is gone makes a broker suspect; it is dead after the timeout, not before"):
         all_beat(*brokers)
@@ -226,9 +226,9 @@ with Tap() as t:
         b2.heart.send("SELECT pg_advisory_lock(1, 1)")
         wait_for(b2.heart.waits, "broker 2's session waits")
         until(lambda: state_of(b3) == "fenced", "broker 3, which sends nothing, is dead", b1)
-        until(lambda: sql(f"SELECT state_change < clock_timestamp() - interval '2 s' FROM pg_stat_activity WHERE pid = {b2.heart.pid}") == "t", "two timeouts pass", b1)
+        until(lambda: sql(f"SELECT state_change < clock_timestamp() - interval '6 s' FROM pg_stat_activity WHERE pid = {b2.heart.pid}") == "t", "two timeouts pass", b1)
         assert state_of(b2) == "alive"
-        assert "silent for 1000 ms" in sql("SELECT string_agg(reason, ' ') FROM broker.events WHERE kind = 'broker.dead' AND broker_id = 3")
+        assert "silent for 3000 ms" in sql("SELECT string_agg(reason, ' ') FROM broker.events WHERE kind = 'broker.dead' AND broker_id = 3")
         blocker("SELECT pg_advisory_unlock(1, 1)")
         b2.heart.result()
         blocker.close()
@@ -242,7 +242,7 @@ with Tap() as t:
             sql(f"SELECT pg_terminate_backend({broker.heart.pid}, 5000)")
         began = time.monotonic()
         until(lambda: state_of(b2) == "fenced" and state_of(b3) == "fenced", "both are dead", b1)
-        assert time.monotonic() - began > 1, "at once"
+        assert time.monotonic() - began > 3, "at once"
         for broker, process in ((b2, 23), (b3, 38)):
             broker.heart = Session()
             broker.register(process=process)
