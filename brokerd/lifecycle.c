@@ -530,6 +530,7 @@ finish(Lifecycle *life)
 	if (broker->net != NULL)
 		net_server_close_connections(broker->net);
 	replication_free(broker->replication);
+	broker->replication = NULL; /* a log may still break while the directory is closed */
 	if (broker->meta != NULL)
 		meta_free(broker->meta);
 	/* What meta had under way came back to these. */
