@@ -508,7 +508,8 @@ start(Lifecycle *life, Err *err)
 	part_opt = (PartitionOptions){.node_id = life->config->node_id,
 								  .configs = broker->configs,
 								  .image = meta_image(broker->meta),
-								  .logs = broker->logs};
+								  .logs = broker->logs,
+								  .make_logs_ms = life->config->broker_session_timeout_ms / 3};
 	broker->partitions = partitions_new(&part_opt);
 	rep_opt = (ReplicationOptions){
 		.loop = broker->loop, .config = life->config, .table = broker->partitions, .meta = broker->meta};

@@ -6,9 +6,9 @@
 
 #include "brokerd/base/config.h"
 #include "brokerd/base/logging.h"
+#include "brokerd/base/watchdog.h"
 #include "brokerd/lifecycle.h"
 #include "brokerd/version.h"
-#include "brokerd/base/watchdog.h"
 
 enum
 {

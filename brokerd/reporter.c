@@ -22,10 +22,11 @@ on_reported(void *ctx, const MetaResult *result)
 	/* Not written: those partitions are due again. */
 	for (int i = 0; i < r->n; i++)
 	{
-		PartitionTopic *topic = partitions_topic_by_id(r->broker->partitions, &r->figures[i].topic_id);
+		Partition *p =
+			partitions_find_by_id(r->broker->partitions, &r->figures[i].topic_id, r->figures[i].partition);
 
-		if (topic != NULL && r->figures[i].partition < topic->n_partitions)
-			partitions_report_again(r->broker->partitions, topic->partitions[r->figures[i].partition]);
+		if (p != NULL)
+			partitions_report_again(r->broker->partitions, p);
 	}
 }
 

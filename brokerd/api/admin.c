@@ -60,6 +60,16 @@ admin_text(ApiCall *call, const MetaResult *result, int r, int c)
 	return meta_result_is_null(result, r, c) ? WSTR_NULL : api_copy(call, meta_result_text(result, r, c));
 }
 
+void
+admin_write_partitions(MetaText *json, WStr topic, const int32_t *partitions, int32_t n)
+{
+	meta_text_puts(json, "{\"name\":");
+	meta_text_json(json, topic.s, topic.len);
+	meta_text_puts(json, ",\"partitions\":");
+	meta_text_json_ints(json, partitions, n);
+	meta_text_puts(json, "}");
+}
+
 int
 admin_rows_alike(const MetaResult *result, int r)
 {

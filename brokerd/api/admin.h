@@ -37,6 +37,8 @@ void admin_image_changed(Broker *broker);
 int16_t admin_failure(ApiCall *call, const MetaResult *result, WStr *message);
 /* Column `c` of row `r` as a string in the arena; SQL null is Kafka's null. */
 WStr admin_text(ApiCall *call, const MetaResult *result, int r, int c);
+/* {"name":"t","partitions":[0,1]}, as the calls that name partitions take it. */
+void admin_write_partitions(MetaText *json, WStr topic, const int32_t *partitions, int32_t n);
 /* Rows from `r` on that have the same text in column 0: the partitions of a topic. */
 int admin_rows_alike(const MetaResult *result, int r);
 

@@ -59,12 +59,7 @@ write_partition(MetaText *json, const AlterPartitionReassignmentsRequestTopicsPa
 	if (p->n_replicas < 0)
 		meta_text_puts(json, "null");
 	else
-	{
-		meta_text_puts(json, "[");
-		for (int32_t i = 0; i < p->n_replicas; i++)
-			meta_text_printf(json, "%s%d", i > 0 ? "," : "", p->replicas[i]);
-		meta_text_puts(json, "]");
-	}
+		meta_text_json_ints(json, p->replicas, p->n_replicas);
 	meta_text_puts(json, "}");
 }
 

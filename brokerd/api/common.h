@@ -24,6 +24,7 @@ typedef struct LeaderHints
 	int32_t *ids;
 	int32_t n;
 } LeaderHints;
+/* Tells the client where that broker is; false: there is nothing to tell, as when it is this one. */
 bool common_add_hint(ApiCall *call, LeaderHints *hints, int32_t broker_id);
 
 /* A topic of a request: by id when the version has ids, else by name.  NULL and its error code. */

@@ -128,12 +128,8 @@ write_topics(MetaText *json, const ElectLeadersRequest *request)
 	{
 		const ElectLeadersRequestTopicPartitions *topic = &request->topic_partitions[i];
 
-		meta_text_puts(json, i > 0 ? ",{\"name\":" : "{\"name\":");
-		meta_text_json(json, topic->topic.s, topic->topic.len);
-		meta_text_puts(json, ",\"partitions\":[");
-		for (int32_t j = 0; j < topic->n_partitions; j++)
-			meta_text_printf(json, "%s%d", j > 0 ? "," : "", topic->partitions[j]);
-		meta_text_puts(json, "]}");
+		meta_text_puts(json, i > 0 ? "," : "");
+		admin_write_partitions(json, topic->topic, topic->partitions, topic->n_partitions);
 	}
 	meta_text_puts(json, "]");
 }

@@ -53,6 +53,8 @@ struct FetchOp
 	ev_timer timer;
 };
 
+/* The slice's bytes fill the records of an answer; both live until it is sent.  Nothing for an empty one. */
+void fetch_fill_records(LogSlice *slice, NetPiece *piece, WRecords *records);
 /* Builds the response from the parts' results, tells the session what was told, and sends it. */
 void fetch_answer(FetchOp *op);
 void fetch_answer_error(ApiCall *call, int16_t error);

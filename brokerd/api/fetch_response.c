@@ -7,6 +7,21 @@ on_piece_sent(NetPiece *piece)
 	log_slice_release(piece->owner);
 }
 
+void
+fetch_fill_records(LogSlice *slice, NetPiece *piece, WRecords *records)
+{
+	*records = (WRecords){(const uint8_t *) "", 0, NULL};
+	if (slice->len <= 0)
+		return;
+	*piece = (NetPiece){.fd = slice->fd,
+						.pos = slice->pos,
+						.data = slice->data,
+						.len = (size_t) slice->len,
+						.release = on_piece_sent,
+						.owner = slice};
+	*records = (WRecords){NULL, slice->len, piece};
+}
+
 static void
 fill_aborted(FetchPart *part, FetchResponseResponsesPartitions *out, Partition *p)
 {
@@ -42,7 +57,7 @@ fill_part(FetchPart *part, FetchResponseResponsesPartitions *out, LeaderHints *h
 	out->last_stable_offset = part->last_stable_offset;
 	out->log_start_offset = part->log_start_offset;
 	out->n_aborted_transactions = -1;
-	out->records = (WRecords){(const uint8_t *) "", 0, NULL};
+	fetch_fill_records(&part->slice, &part->piece, &out->records);
 	if (part->divergence.diverged)
 	{
 		out->diverging_epoch.epoch = part->divergence.epoch;
@@ -66,16 +81,6 @@ fill_part(FetchPart *part, FetchResponseResponsesPartitions *out, LeaderHints *h
 					 topic != NULL && part->partition < topic->n_partitions
 						 ? topic->partitions[part->partition]
 						 : NULL);
-	}
-	if (part->slice.len > 0)
-	{
-		part->piece = (NetPiece){.fd = part->slice.fd,
-								 .pos = part->slice.pos,
-								 .data = part->slice.data,
-								 .len = (size_t) part->slice.len,
-								 .release = on_piece_sent,
-								 .owner = &part->slice};
-		out->records = (WRecords){NULL, part->slice.len, &part->piece};
 	}
 }
 

@@ -61,12 +61,8 @@ write_topics(MetaText *json, const ListPartitionReassignmentsRequest *request)
 	{
 		const ListPartitionReassignmentsRequestTopics *topic = &request->topics[i];
 
-		meta_text_puts(json, i > 0 ? ",{\"name\":" : "{\"name\":");
-		meta_text_json(json, topic->name.s, topic->name.len);
-		meta_text_puts(json, ",\"partitions\":[");
-		for (int32_t j = 0; j < topic->n_partition_indexes; j++)
-			meta_text_printf(json, "%s%d", j > 0 ? "," : "", topic->partition_indexes[j]);
-		meta_text_puts(json, "]}");
+		meta_text_puts(json, i > 0 ? "," : "");
+		admin_write_partitions(json, topic->name, topic->partition_indexes, topic->n_partition_indexes);
 	}
 	meta_text_puts(json, "]");
 }

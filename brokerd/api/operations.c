@@ -57,11 +57,7 @@ on_moved(PartitionWaiter *w, int16_t error)
 static Partition *
 find_partition(Operation *op, const MetaOperation *asked)
 {
-	PartitionTopic *topic = partitions_topic_by_id(op->broker->partitions, &asked->topic_id);
-
-	return topic != NULL && asked->partition >= 0 && asked->partition < topic->n_partitions
-			   ? topic->partitions[asked->partition]
-			   : NULL;
+	return partitions_find_by_id(op->broker->partitions, &asked->topic_id, asked->partition);
 }
 
 /* ---- group.locate: where a group that is reset goes ---- */

@@ -44,12 +44,6 @@ static void look_on(ReplicaFetch *op);
 /* ---- the answer ---- */
 
 static void
-on_piece_sent(NetPiece *piece)
-{
-	log_slice_release(piece->owner);
-}
-
-static void
 fill_part(ReplicaResult *r, FetchResponseResponsesPartitions *out)
 {
 	out->partition_index = r->key.partition;
@@ -57,7 +51,7 @@ fill_part(ReplicaResult *r, FetchResponseResponsesPartitions *out)
 	out->high_watermark = r->high_watermark;
 	out->log_start_offset = r->log_start_offset;
 	out->n_aborted_transactions = -1;
-	out->records = (WRecords){(const uint8_t *) "", 0, NULL};
+	fetch_fill_records(&r->slice, &r->piece, &out->records);
 	if (r->divergence.diverged)
 	{
 		out->diverging_epoch.epoch = r->divergence.epoch;
@@ -67,16 +61,6 @@ fill_part(ReplicaResult *r, FetchResponseResponsesPartitions *out)
 	{
 		out->current_leader.leader_id = r->leader;
 		out->current_leader.leader_epoch = r->leader_epoch;
-	}
-	if (r->slice.len > 0)
-	{
-		r->piece = (NetPiece){.fd = r->slice.fd,
-							  .pos = r->slice.pos,
-							  .data = r->slice.data,
-							  .len = (size_t) r->slice.len,
-							  .release = on_piece_sent,
-							  .owner = &r->slice};
-		out->records = (WRecords){NULL, r->slice.len, &r->piece};
 	}
 }
 

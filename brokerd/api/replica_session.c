@@ -59,11 +59,7 @@ on_moved(PartitionWaiter *w, int16_t error)
 Partition *
 replica_part_partition(const ReplicaPart *part)
 {
-	PartitionTopic *topic = partitions_topic_by_id(part->session->broker->partitions, &part->key.topic_id);
-
-	return topic != NULL && part->key.partition >= 0 && part->key.partition < topic->n_partitions
-			   ? topic->partitions[part->key.partition]
-			   : NULL;
+	return partitions_find_by_id(part->session->broker->partitions, &part->key.topic_id, part->key.partition);
 }
 
 ReplicaPart *

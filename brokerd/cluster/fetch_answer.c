@@ -30,19 +30,17 @@ limit_high_watermark(Partition *p)
 static void
 tell_truncation(const FetchLane *lane, const Partition *p, int64_t from, int64_t to)
 {
-	char object[300], details[400];
+	char more[160];
 
 	log_msg(LOG_INFO, "cluster",
 			"%s-%d is cut from %" PRId64 " to %" PRId64 ", where it parts from leader %d", p->topic->name,
 			p->index, from, to, lane->leader);
 	if (to >= p->high_watermark)
 		return;
-	snprintf(object, sizeof(object), "%s-%d", p->topic->name, p->index);
-	snprintf(details, sizeof(details),
-			 "{\"topic\":\"%s\",\"partition\":%d,\"from\":%" PRId64 ",\"to\":%" PRId64
-			 ",\"high_watermark\":%" PRId64 ",\"leader\":%d}",
-			 p->topic->name, p->index, from, to, p->high_watermark, lane->leader);
-	meta_event(lane->r->opt.meta, "log.truncated", object, details);
+	snprintf(more, sizeof(more),
+			 ",\"from\":%" PRId64 ",\"to\":%" PRId64 ",\"high_watermark\":%" PRId64 ",\"leader\":%d", from,
+			 to, p->high_watermark, lane->leader);
+	partition_event(lane->r->opt.meta, p, "log.truncated", more);
 }
 
 static void
@@ -193,13 +191,9 @@ take_offsets(const FetchLane *lane, Partition *p, const FetchResponseResponsesPa
 static Follow *
 find_follow(const FetchLane *lane, const WUuid *topic_id, int32_t partition)
 {
-	PartitionTopic *topic = partitions_topic_by_id(lane->r->opt.table, topic_id);
-	Partition *p;
+	Partition *p = partitions_find_by_id(lane->r->opt.table, topic_id, partition);
 
-	if (topic == NULL || partition < 0 || partition >= topic->n_partitions)
-		return NULL;
-	p = topic->partitions[partition];
-	return p->follow != NULL && p->follow->lane == lane && p->log != NULL ? p->follow : NULL;
+	return p != NULL && p->follow != NULL && p->follow->lane == lane && p->log != NULL ? p->follow : NULL;
 }
 
 void

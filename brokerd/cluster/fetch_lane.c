@@ -270,11 +270,11 @@ fill_partition(const FetchLane *lane, Follow *f, FetchRequestTopicsPartitions *o
 	f->listed_in = lane->correlation_id;
 }
 
-/* Those that are due; the others stay, and the earliest is waited for. */
+/* Those that are due; the others stay. */
 static void
 fill_topics(FetchLane *lane, FetchRequest *request)
 {
-	int64_t now = clock_boot_ms(), earliest = INT64_MAX;
+	int64_t now = clock_boot_ms();
 	FetchRequestTopicsPartitions *parts;
 	FetchRequestTopics *topic = NULL;
 	Follow *f, *next;
@@ -288,10 +288,7 @@ fill_topics(FetchLane *lane, FetchRequest *request)
 	DL_FOREACH_SAFE2(lane->changed, f, next, changed_next)
 	{
 		if (f->not_before_ms > now)
-		{
-			earliest = f->not_before_ms < earliest ? f->not_before_ms : earliest;
 			continue;
-		}
 		unlist(f);
 		if (topic == NULL || !wuuid_eq(&topic->topic_id, &f->partition->topic->id))
 		{
@@ -302,8 +299,6 @@ fill_topics(FetchLane *lane, FetchRequest *request)
 		fill_partition(lane, f, &parts[n++]);
 		topic->n_partitions++;
 	}
-	if (earliest != INT64_MAX)
-		wake_in(lane, earliest - now);
 }
 
 static void
@@ -333,7 +328,6 @@ fill_peer(const FetchLane *lane, FetchRequest *request, uint8_t token[PEER_TOKEN
 	request->replica_state.replica_id = r->opt.config->node_id;
 	request->replica_state.replica_epoch = r->broker_epoch;
 	request->peer.postgres_age_ms = age > INT32_MAX ? INT32_MAX : (int32_t) age;
-	request->peer.pg_incarnation = meta_pg_incarnation(r->opt.meta);
 	request->peer.token = WBYTES_NULL;
 	if (lane->session_epoch == 0 &&
 		peer_token_make(&r->secret, r->opt.config->node_id, r->broker_epoch, lane->leader, token))
@@ -384,23 +378,19 @@ send_request(FetchLane *lane)
 	}
 }
 
-/* Something that is due, or that the session has and the lane has not. */
+/* Something that is due, or that the session has and the lane has not.  What is due later is waited for. */
 static bool
-has_news(const FetchLane *lane)
+has_news(FetchLane *lane)
 {
 	int64_t now = clock_boot_ms(), earliest = INT64_MAX;
 
 	if (lane->n_forgotten > 0)
 		return true;
 	for (const Follow *f = lane->changed; f != NULL; f = f->changed_next)
-	{
-		if (f->not_before_ms <= now)
-			return true;
 		earliest = f->not_before_ms < earliest ? f->not_before_ms : earliest;
-	}
-	if (earliest != INT64_MAX)
-		wake_in((FetchLane *) lane, earliest - now);
-	return false;
+	if (earliest > now && earliest != INT64_MAX)
+		wake_in(lane, earliest - now);
+	return earliest <= now;
 }
 
 /* `waited`: what is being synced has had its time. */
@@ -431,6 +421,8 @@ kick(FetchLane *lane, bool waited)
 		return;
 	}
 	send_request(lane);
+	if (lane->client != NULL)
+		(void) has_news(lane); /* what was not due stays, and is waited for */
 }
 
 void

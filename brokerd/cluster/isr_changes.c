@@ -158,9 +158,7 @@ fill_change(Leadership *lead, int32_t me, MetaIsrChange *change, int32_t *ids, i
 static Leadership *
 leadership_of(IsrChanges *c, const SentChange *sent)
 {
-	PartitionTopic *topic = partitions_topic_by_id(c->table, &sent->topic_id);
-	Partition *p =
-		topic != NULL && sent->partition < topic->n_partitions ? topic->partitions[sent->partition] : NULL;
+	Partition *p = partitions_find_by_id(c->table, &sent->topic_id, sent->partition);
 
 	return p != NULL && p->lead != NULL && p->leader_epoch == sent->leader_epoch ? p->lead : NULL;
 }

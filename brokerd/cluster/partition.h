@@ -101,6 +101,8 @@ typedef struct PartitionOptions
 	const TopicConfigs *configs;
 	MetaImage *image;
 	LogManager *logs;
+	int64_t
+		make_logs_ms; /* that a turn of the loop may take for making logs; well below the session timeout */
 } PartitionOptions;
 
 PartitionTable *partitions_new(const PartitionOptions *opt);
@@ -114,7 +116,7 @@ void partitions_set_replication(PartitionTable *t, struct Replication *replicati
 
 /*
  * Making a log touches the disk, and an image can bring thousands: each turn of the loop makes as many as fit in
- * two seconds, so heartbeats go on.  Call it once a turn; true = some are left.
+ * make_logs_ms, so heartbeats go on.  Call it once a turn; true = some are left.
  */
 bool partitions_make_logs(PartitionTable *t);
 
@@ -140,6 +142,7 @@ PartitionTopic *partitions_topic(PartitionTable *t, WStr name);
 PartitionTopic *partitions_topic_by_id(PartitionTable *t, const WUuid *id);
 /* NULL: no such topic or partition. */
 Partition *partitions_find(PartitionTable *t, WStr name, int32_t index);
+Partition *partitions_find_by_id(PartitionTable *t, const WUuid *topic_id, int32_t index);
 PartitionTopic *partitions_next(PartitionTable *t, PartitionTopic *after); /* NULL starts */
 int partitions_topic_count(const PartitionTable *t);
 int partitions_leading(const PartitionTable *t);

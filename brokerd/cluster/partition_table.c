@@ -12,11 +12,6 @@
 #include "extension/min_isr.h"
 #include "wire/errors.h"
 
-enum
-{
-	MAKE_LOGS_US = 2000 * 1000 /* of a turn of the loop: a third of the session timeout */
-};
-
 PartitionTable *
 partitions_new(const PartitionOptions *opt)
 {
@@ -89,12 +84,30 @@ partitions_topic_by_id(PartitionTable *t, const WUuid *id)
 	return topic;
 }
 
+static Partition *
+partition_of(const PartitionTopic *topic, int32_t index)
+{
+	return topic != NULL && index >= 0 && index < topic->n_partitions ? topic->partitions[index] : NULL;
+}
+
 Partition *
 partitions_find(PartitionTable *t, WStr name, int32_t index)
 {
-	PartitionTopic *topic = partitions_topic(t, name);
+	return partition_of(partitions_topic(t, name), index);
+}
 
-	return topic != NULL && index >= 0 && index < topic->n_partitions ? topic->partitions[index] : NULL;
+Partition *
+partitions_find_by_id(PartitionTable *t, const WUuid *topic_id, int32_t index)
+{
+	return partition_of(partitions_topic_by_id(t, topic_id), index);
+}
+
+const MetaPartition *
+partition_image(const PartitionTable *t, const Partition *p)
+{
+	const MetaTopic *topic = meta_image_topic_by_id(t->opt.image, &p->topic->id);
+
+	return topic != NULL ? meta_topic_partition(topic, p->index) : NULL;
 }
 
 PartitionTopic *
@@ -323,12 +336,11 @@ apply_partition(PartitionTable *t, Partition *p, const MetaPartition *meta)
 bool
 partitions_make_logs(PartitionTable *t)
 {
-	t->make_logs_until_us = clock_boot_us() + MAKE_LOGS_US;
+	t->make_logs_until_us = clock_boot_us() + t->opt.make_logs_ms * 1000;
 	while (t->logs_due != NULL && clock_boot_us() < t->make_logs_until_us)
 	{
 		Partition *p = t->logs_due;
-		const MetaTopic *topic = meta_image_topic_by_id(t->opt.image, &p->topic->id);
-		const MetaPartition *meta = topic != NULL ? meta_topic_partition(topic, p->index) : NULL;
+		const MetaPartition *meta = partition_image(t, p);
 
 		if (meta == NULL)
 			forget_due(t, p);
@@ -472,9 +484,7 @@ void
 partitions_drop_replica(PartitionTable *t, const WUuid *topic_id, int32_t partition)
 {
 	PartitionTopic *topic = partitions_topic_by_id(t, topic_id);
-	Partition *p = topic != NULL && partition >= 0 && partition < topic->n_partitions
-					   ? topic->partitions[partition]
-					   : NULL;
+	Partition *p = partition_of(topic, partition);
 	Log *log;
 
 	if (topic == NULL)

@@ -108,20 +108,12 @@ repair_disk_stuck(Repair *repair, bool stuck)
 
 /* ---- what the rule looks at ---- */
 
-static const MetaPartition *
-image_of(const PartitionTable *t, const Partition *p)
-{
-	const MetaTopic *topic = meta_image_topic_by_id(t->opt.image, &p->topic->id);
-
-	return topic == NULL ? NULL : meta_topic_partition(topic, p->index);
-}
-
 /* False: the image does not know the partition, or is behind what this broker does. */
 static bool
 describe(const Repair *repair, const Partition *p, RepairInput *in)
 {
 	const PartitionTable *t = repair->r->opt.table;
-	const MetaPartition *meta = image_of(t, p);
+	const MetaPartition *meta = partition_image(t, p);
 	const MetaBroker *leader;
 
 	if (meta == NULL || meta->partition_epoch < 0 || meta->leader_epoch != p->leader_epoch)
@@ -149,22 +141,17 @@ describe(const Repair *repair, const Partition *p, RepairInput *in)
 static void
 tell(const Repair *repair, const Partition *p, const char *path, const char *reason)
 {
-	MetaText details = {0};
-	char object[300];
+	MetaText more = {0};
 
 	log_msg(LOG_WARNING, "cluster",
 			"%s-%d: its log is set aside in %s, and fetched again from broker %d; what was wrong: %s",
 			p->topic->name, p->index, path, p->leader, reason);
-	snprintf(object, sizeof(object), "%s-%d", p->topic->name, p->index);
-	meta_text_puts(&details, "{\"topic\":");
-	meta_text_json(&details, p->topic->name, p->topic->name_len);
-	meta_text_printf(&details, ",\"partition\":%d,\"path\":", p->index);
-	meta_text_json(&details, path, (int32_t) strlen(path));
-	meta_text_puts(&details, ",\"reason\":");
-	meta_text_json(&details, reason, (int32_t) strlen(reason));
-	meta_text_puts(&details, "}");
-	meta_event(repair->r->opt.meta, "log.quarantined", object, meta_text_cstr(&details));
-	meta_text_free(&details);
+	meta_text_puts(&more, ",\"path\":");
+	meta_text_json(&more, path, (int32_t) strlen(path));
+	meta_text_puts(&more, ",\"reason\":");
+	meta_text_json(&more, reason, (int32_t) strlen(reason));
+	partition_event(repair->r->opt.meta, p, "log.quarantined", meta_text_cstr(&more));
+	meta_text_free(&more);
 }
 
 /* The partition goes on with an empty log, or without one until the image changes again. */
@@ -217,9 +204,7 @@ take_rows(Repair *repair, const AskedBatch *b, const MetaResult *r)
 	{
 		WUuid id = meta_result_uuid(r, row, 0);
 		int32_t index = (int32_t) meta_result_int(r, row, 1);
-		PartitionTopic *topic = partitions_topic_by_id(repair->r->opt.table, &id);
-		Partition *p =
-			topic != NULL && index >= 0 && index < topic->n_partitions ? topic->partitions[index] : NULL;
+		Partition *p = partitions_find_by_id(repair->r->opt.table, &id, index);
 
 		if (!meta_result_bool(r, row, 2))
 		{

@@ -268,10 +268,9 @@ meta_replicas_dropped(Meta *m, const MetaReplica *replicas, int n)
 static void
 add_ids(MetaText *json, const int32_t *ids, int n)
 {
-	meta_text_puts(json, json->len > 1 ? ",[" : "[");
-	for (int i = 0; i < n; i++)
-		meta_text_printf(json, i == 0 ? "%d" : ",%d", ids[i]);
-	meta_text_puts(json, "]");
+	if (json->len > 1)
+		meta_text_puts(json, ",");
+	meta_text_json_ints(json, ids, n);
 }
 
 void

@@ -136,6 +136,15 @@ meta_text_json(MetaText *t, const char *s, int32_t len)
 }
 
 void
+meta_text_json_ints(MetaText *t, const int32_t *values, int n)
+{
+	meta_text_puts(t, "[");
+	for (int i = 0; i < n; i++)
+		meta_text_printf(t, i == 0 ? "%d" : ",%d", values[i]);
+	meta_text_puts(t, "]");
+}
+
+void
 meta_text_uuid(MetaText *t, const WUuid *id)
 {
 	char text[META_UUID_TEXT];

@@ -34,7 +34,8 @@ void meta_text_int(MetaText *t, int64_t v); /* as printf's %lld, ten times as fa
 /* A JSON string with its quotes; len < 0 (Kafka's null) gives null.  Bytes that are no UTF-8, and NUL, which
  * jsonb cannot hold, become U+FFFD. */
 void meta_text_json(MetaText *t, const char *s, int32_t len);
-void meta_text_uuid(MetaText *t, const WUuid *id); /* 0d6f9a2e-5c1b-... */
+void meta_text_json_ints(MetaText *t, const int32_t *values, int n); /* [1,2,3] */
+void meta_text_uuid(MetaText *t, const WUuid *id);                   /* 0d6f9a2e-5c1b-... */
 /* An element of an array literal, quoted; s NULL gives NULL.  The caller writes {, commas and }. */
 void meta_text_element(MetaText *t, const char *s);
 const char *meta_text_cstr(MetaText *t); /* never NULL */

@@ -109,7 +109,7 @@ def replica_fetch(topic, leader, replica, epoch, offset, token=None):
         topic_id = topic.c.value(f"SELECT topic_id FROM broker.topics WHERE topic = '{topic.name}'")
         answer = k.call("Fetch", 17, {
             "replica_state": {"replica_id": replica, "replica_epoch": epoch}, "max_wait_ms": 0, "min_bytes": 0, "isolation_level": 0,
-            "peer": {"token": token, "postgres_age_ms": 0, "pg_incarnation": 1}, "session_id": 0, "session_epoch": 0, "rack_id": "",
+            "peer": {"token": token, "postgres_age_ms": 0}, "session_id": 0, "session_epoch": 0, "rack_id": "",
             "topics": [{"topic_id": uuid.UUID(topic_id), "partitions": [
                 {"partition": 0, "current_leader_epoch": -1, "fetch_offset": offset, "last_fetched_epoch": -1, "log_start_offset": 0,
                  "partition_max_bytes": 1 << 20}]}], "forgotten_topics_data": []})

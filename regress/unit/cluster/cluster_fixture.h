@@ -294,8 +294,8 @@ fixture_init(Fixture *f, int lag_max_ms)
 	if (!harness_open(&f->h))
 		return false;
 	/* What its callbacks get is the fixture: its first member is the harness. */
-	f->table = partitions_new(
-		&(PartitionOptions){.node_id = ME, .configs = f->configs, .image = f->image, .logs = f->h.m});
+	f->table = partitions_new(&(PartitionOptions){
+		.node_id = ME, .configs = f->configs, .image = f->image, .logs = f->h.m, .make_logs_ms = 2000});
 	f->replication.opt =
 		(ReplicationOptions){.loop = f->loop, .config = &f->config, .table = f->table, .meta = &f->meta};
 	f->replication.broker_epoch = 11;
