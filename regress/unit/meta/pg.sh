@@ -101,7 +101,8 @@ pooler)
 	as_server mkdir -p "$dir/$mode"
 	as_server "$(PATH=$PATH:/usr/sbin command -v pgbouncer)" -q -d "$dir/$mode.ini"
 	for _ in $(seq 100); do
-		[ -S "$dir/$mode/.s.PGSQL.6432" ] && break
+		# The socket is there a moment before it takes connections.
+		pg_isready -q -h "$dir/$mode" -p 6432 && break
 		sleep 0.05
 	done
 	echo "host=$dir/$mode port=6432 user=postgres dbname=broker"

@@ -61,7 +61,7 @@ drop_pages(int fd)
 	char byte;
 	struct iovec iov = {&byte, 1};
 
-	for (int i = 0; i < 100; i++)
+	for (int i = 0; i < 1000; i++) /* a busy disk takes its time */
 	{
 		fdatasync(fd);
 		posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
