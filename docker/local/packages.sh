@@ -4,7 +4,7 @@
 #
 #   packages.sh install build run      installs what is missing of these lists (apt-get)
 #   packages.sh missing build run      prints what is missing, one line, and ends with 1 if anything is
-#   packages.sh list build run check   prints the names
+#   packages.sh list build run check   prints the names; "server" and "libraries" are what the images hold
 #   packages.sh tool clang-tidy        prints how the tool is called here (clang-tidy-14)
 #
 # As root, or where sudo asks for no password, it installs; otherwise it prints the one line to run and
@@ -45,15 +45,24 @@ BUILD_PACKAGES=(
 	libev-dev zlib1g-dev liblz4-dev libzstd-dev libsnappy-dev libssl-dev uthash-dev
 )
 
-RUN_PACKAGES=(
-	"postgresql-$PG" "postgresql-client-$PG" kcat python3
-)
+# What the extension runs in.
+SERVER_PACKAGES=("postgresql-$PG" "postgresql-client-$PG")
+
+# What brokerd and brokerctl are linked with, and process 1 of their image.
+LIBRARY_PACKAGES=(libpq5 zlib1g liblz4-1 libzstd1 libsnappy1v5 tini)
+case $(debian_version) in
+	12*) LIBRARY_PACKAGES+=(libev4 libssl3) ;;
+	*) LIBRARY_PACKAGES+=(libev4t64 libssl3t64) ;;
+esac
+
+RUN_PACKAGES=("${SERVER_PACKAGES[@]}" kcat python3)
 
 CHECK_PACKAGES=(
 	"postgresql-$PG-pgtap" libtap-parser-sourcehandler-pgtap-perl pgbouncer
 	"clang-$CLANG" "clang-format-$CLANG" "clang-tidy-$CLANG" "libclang-rt-$CLANG-dev"
 	librdkafka-dev lz4 zstd shellcheck g++ binutils
 	python3-venv python3-pip
+	podman podman-compose crun netavark aardvark-dns iptables mmdebstrap
 )
 
 # Apache Kafka and the Java client want a JDK and Maven, wherever they come from.
@@ -67,8 +76,10 @@ names_of()
 		case $list in
 			build) printf '%s\n' "${BUILD_PACKAGES[@]}" ;;
 			run) printf '%s\n' "${RUN_PACKAGES[@]}" ;;
+			server) printf '%s\n' "${SERVER_PACKAGES[@]}" ;;
+			libraries) printf '%s\n' "${LIBRARY_PACKAGES[@]}" ;;
 			check) printf '%s\n' "${CHECK_PACKAGES[@]}" ;;
-			*) echo "packages.sh: no list \"$list\" (build, run, check)" >&2; exit 2 ;;
+			*) echo "packages.sh: no list \"$list\" (build, run, check, server, libraries)" >&2; exit 2 ;;
 		esac
 	done | sort -u
 }
