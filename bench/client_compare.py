@@ -4,7 +4,7 @@
     BUILD=build bench/client_compare.py [--count 2000000] [--size 100] [--partitions 6] [--rounds 3] [--json]
     BOOTSTRAP=host:port bench/client_compare.py      against that broker instead of a private brokerd
 
-Both run with the same settings (acks, linger, batch size, compression); librdkafka is bench/rdload.c, ours is
+Both run with the same settings (acks, linger, batch size, compression); librdkafka is bench/load, ours is
 `brokerctl bench`.  Printed: messages a second, CPU seconds a GB of values, the most memory (RSS).  The medians of the
 rounds are what counts; the broker shares the machine.
 """
@@ -69,7 +69,10 @@ def ours(what, bootstrap, topic, count, size, settings):
 
 
 def theirs(what, bootstrap, topic, count, size, settings):
-    return run([os.path.join(BUILD, "rdload"), what, bootstrap, topic, str(count), str(size), *(f"{k}={v}" for k, v in settings.items())])
+    extra = [word for key, value in settings.items() for word in ("-X", f"{key}={value}")]
+    command = [os.path.join(BUILD, "bench", "load"), what, "--topic", topic, "--bootstrap", bootstrap, "--messages", str(count), *extra]
+    answer = run(command + (["--size", str(size)] if what == "produce" else []))
+    return {**answer, "failed": answer["errors"]}
 
 
 def topic_for(bootstrap, name, partitions):

@@ -154,14 +154,27 @@ is_stalled(const Consumer *c, int64_t now, int64_t heard)
 	return waits && now - heard > (int64_t) STALL_SECONDS * 1000000000;
 }
 
+static void
+start_reading(Consumer *c)
+{
+	const Settings *s = c->all->settings;
+
+	if (c->positions == NULL)
+		subscribe(c->rk, s->topic);
+	else if (rd_kafka_assign(c->rk, c->positions) != RD_KAFKA_RESP_ERR_NO_ERROR)
+		die("the partitions of topic %s cannot be read", s->topic);
+}
+
 static void *
 consumer_main(void *arg)
 {
 	Consumer *c = arg;
 	rd_kafka_message_t *batch[BATCH];
-	int64_t now = clock_ns();
-	int64_t heard = now;
+	int64_t now, heard;
 
+	meter_wait_start(c->all->meter);
+	start_reading(c);
+	now = heard = clock_ns();
 	while (!has_enough(c, now) && !c->stalled)
 	{
 		ssize_t got = take_messages(c, batch);
@@ -192,17 +205,13 @@ consumer_main(void *arg)
 }
 
 void
-consumers_start(Consumers *cs, const Meter *meter)
+consumers_start(Consumers *cs, Meter *meter)
 {
 	cs->meter = meter;
 	for (int i = 0; i < cs->n; i++)
 	{
 		Consumer *c = &cs->list[i];
 
-		if (c->positions == NULL)
-			subscribe(c->rk, cs->settings->topic);
-		else if (rd_kafka_assign(c->rk, c->positions) != RD_KAFKA_RESP_ERR_NO_ERROR)
-			die("the partitions of topic %s cannot be read", cs->settings->topic);
 		if (pthread_create(&c->thread, NULL, consumer_main, c) != 0)
 			die("a thread cannot be started");
 	}

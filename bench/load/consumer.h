@@ -2,7 +2,7 @@
  * consumer.h: consumers under load, each an instance of librdkafka with a thread of its own.
  *
  *     consumers_init(&cs, settings, from_end, stamped)    makes them and finds where they start
- *     consumers_start(&cs, meter)                         after meter_start
+ *     consumers_start(&cs, meter)                         starts the threads; they wait for meter_start
  *     consumers_join(&cs)                                 when they have what the settings ask for
  *
  * Each reads every partition of the topic, or with --group its share.  They end after --messages (of all in a
@@ -44,7 +44,7 @@ typedef struct Consumer
 typedef struct Consumers
 {
 	const Settings *settings;
-	const Meter *meter;
+	Meter *meter;
 	int32_t partitions;
 	bool stamped, to_end;
 	_Atomic bool finish;
@@ -58,7 +58,7 @@ typedef struct Consumers
 } Consumers;
 
 void consumers_init(Consumers *cs, const Settings *s, bool from_end, bool stamped);
-void consumers_start(Consumers *cs, const Meter *meter);
+void consumers_start(Consumers *cs, Meter *meter);
 void consumers_join(Consumers *cs);
 void consumers_free(Consumers *cs);
 

@@ -103,6 +103,9 @@ check_settings(const Load *load)
 		die_usage("--warmup goes with --seconds, not with --messages");
 	if (s->rate > 0 && s->outstanding > 0)
 		die_usage("--rate is an open loop and --outstanding a closed one: one of them");
+	if (strcmp(s->acks, "0") != 0 && strcmp(s->acks, "1") != 0 && strcmp(s->acks, "-1") != 0 &&
+		strcmp(s->acks, "all") != 0)
+		die_usage("--acks is 0, 1 or all, not \"%s\"", s->acks);
 	if (strcmp(s->from, "beginning") != 0 && strcmp(s->from, "end") != 0)
 		die_usage("--from is beginning or end, not \"%s\"", s->from);
 	if (load->mode->letter == 'c' && s->seconds == 0 && s->messages == 0 &&

@@ -20,7 +20,7 @@
 typedef struct Member
 {
 	const Settings *settings;
-	const Meter *meter;
+	Meter *meter;
 	rd_kafka_t *rk;
 	rd_kafka_topic_partition_list_t *offsets;
 	int index;
@@ -61,6 +61,7 @@ member_main(void *arg)
 	int64_t wanted =
 		s->messages > 0 ? s->messages / s->members + (m->index < s->messages % s->members) : INT64_MAX;
 
+	meter_wait_start(m->meter);
 	for (int64_t k = 0; k < wanted; k++)
 	{
 		int64_t due = clock_ns();
@@ -78,7 +79,7 @@ member_main(void *arg)
 }
 
 static Member *
-make_members(const Settings *s, const Meter *meter)
+make_members(const Settings *s, Meter *meter)
 {
 	Member *list = calloc((size_t) s->members, sizeof(*list));
 	int32_t partitions = 0;
@@ -170,10 +171,10 @@ load_commit(const Load *load)
 	list = make_members(s, &m);
 	partitions = list[0].offsets->cnt;
 	warm_up(list, s);
-	meter_start(&m, s->warmup, s->messages > 0 ? 0 : s->seconds);
 	for (int i = 0; i < s->members; i++)
 		if (pthread_create(&list[i].thread, NULL, member_main, &list[i]) != 0)
 			die("a thread cannot be started");
+	meter_start(&m, s->warmup, s->messages > 0 ? 0 : s->seconds);
 	meter_open(&m);
 	if (s->messages == 0)
 		meter_close(&m, 0);

@@ -29,9 +29,10 @@ begin_result(Result *r, const Load *load)
 
 /* A number of messages ends when the last was answered, a time when it is over. */
 static void
-measure_producers(Producers *ps, Meter *m)
+measure_producers(Producers *ps, Meter *m, const Settings *s)
 {
 	producers_start(ps, m);
+	meter_start(m, s->warmup, s->messages > 0 ? 0 : s->seconds);
 	meter_open(m);
 	if (m->end == INT64_MAX)
 	{
@@ -56,8 +57,7 @@ load_produce(const Load *load)
 
 	meter_init(&m, s->watch);
 	producers_init(&ps, s, false);
-	meter_start(&m, s->warmup, s->messages > 0 ? 0 : s->seconds);
-	measure_producers(&ps, &m);
+	measure_producers(&ps, &m, s);
 	begin_result(&r, load);
 	result_rates(&r, &m, ps.counted, ps.counted * s->size);
 	result_int(&r, "errors", ps.failed);
@@ -84,8 +84,8 @@ load_consume(const Load *load)
 
 	meter_init(&m, s->watch);
 	consumers_init(&cs, s, s->from[0] == 'e', false);
-	meter_start(&m, s->warmup, to_last ? 0 : s->seconds);
 	consumers_start(&cs, &m);
+	meter_start(&m, s->warmup, to_last ? 0 : s->seconds);
 	meter_open(&m);
 	if (!to_last)
 		meter_close(&m, 0);
@@ -126,9 +126,8 @@ load_end_to_end(const Load *load)
 	/* The producers first: they make the topic.  The consumers start at its end, so that nothing older is read. */
 	producers_init(&ps, s, true);
 	consumers_init(&cs, s, true, true);
-	meter_start(&m, s->warmup, s->messages > 0 ? 0 : s->seconds);
 	consumers_start(&cs, &m);
-	measure_producers(&ps, &m);
+	measure_producers(&ps, &m, s);
 	consumers_finish(&cs, ps.delivered, s->drain);
 	consumers_join(&cs);
 	missing = meter_stopped() ? 0 : ps.delivered * cs.n - cs.read;

@@ -147,22 +147,48 @@ meter_init(Meter *m, const char *watch)
 	sigaction(SIGTERM, &action, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	prctl(PR_SET_TIMERSLACK, 1);
+	pthread_mutex_init(&m->lock, NULL);
+	pthread_cond_init(&m->on_start, NULL);
+}
+
+/* What has been used up so far does not count. */
+static void
+note_costs(Meter *m)
+{
+	m->cpu_before = own_cpu();
+	m->watched_before = watched_cpu(m);
 }
 
 void
 meter_start(Meter *m, double warmup, double seconds)
 {
+	note_costs(m);
+	pthread_mutex_lock(&m->lock);
 	m->start = clock_ns();
 	m->begin = m->start + (int64_t) (warmup * 1e9);
 	m->end = seconds == 0 ? INT64_MAX : m->begin + (int64_t) (seconds * 1e9);
+	m->started = true;
+	pthread_cond_broadcast(&m->on_start);
+	pthread_mutex_unlock(&m->lock);
+}
+
+void
+meter_wait_start(Meter *m)
+{
+	pthread_mutex_lock(&m->lock);
+	while (!m->started)
+		pthread_cond_wait(&m->on_start, &m->lock);
+	pthread_mutex_unlock(&m->lock);
 }
 
 void
 meter_open(Meter *m)
 {
-	clock_sleep_until(m->begin);
-	m->cpu_before = own_cpu();
-	m->watched_before = watched_cpu(m);
+	if (m->begin > m->start)
+	{
+		clock_sleep_until(m->begin);
+		note_costs(m);
+	}
 	m->opened = true;
 }
 

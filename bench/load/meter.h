@@ -3,18 +3,21 @@
  *
  *     start of the program ── warm-up, not counted ──▶ begin ── counted ──▶ end
  *
- * One Meter a run.  The main thread calls meter_init, makes the clients, calls meter_start, starts threads, and
- * calls meter_open and meter_close.  Any thread may ask meter_in and meter_stopped, since the two moments are
- * fixed by meter_start (an open end is INT64_MAX).  Times are CLOCK_MONOTONIC in nanoseconds.
+ * One Meter a run.  The main thread calls meter_init, makes the clients and their threads, calls meter_start,
+ * meter_open and meter_close.  The threads wait in meter_wait_start (a hundred busy ones would keep the main
+ * thread from ever starting the last); then they may ask meter_in and meter_stopped, since the moments do not
+ * change any more (an open end is INT64_MAX).  Times are CLOCK_MONOTONIC in nanoseconds.
  */
 #ifndef BENCH_LOAD_METER_H
 #define BENCH_LOAD_METER_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #define METER_WATCH_MAX 16
 
+/* Not to be copied. */
 typedef struct Meter
 {
 	int64_t start, begin, end;
@@ -25,6 +28,9 @@ typedef struct Meter
 	int64_t rss_kb, watched_rss_kb;
 	double seconds;
 	bool opened, interrupted;
+	bool started; /* guarded by the lock */
+	pthread_mutex_t lock;
+	pthread_cond_t on_start;
 } Meter;
 
 int64_t clock_ns(void);
@@ -38,8 +44,9 @@ void clock_sleep_until(int64_t ns);
  */
 void meter_init(Meter *m, const char *watch);
 
-/* Now, so to say: it begins in `warmup` seconds and ends `seconds` later; 0: no end. */
+/* Now: it begins in `warmup` seconds and ends `seconds` later; 0: no end. */
 void meter_start(Meter *m, double warmup, double seconds);
+void meter_wait_start(Meter *m);
 
 /* Waits for the beginning and notes the CPU seconds so far. */
 void meter_open(Meter *m);

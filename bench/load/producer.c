@@ -226,6 +226,7 @@ producer_main(void *arg)
 	Producer *p = arg;
 	int64_t until;
 
+	meter_wait_start(p->meter);
 	if (p->settings->rate > 0)
 		send_at_rate(p);
 	else
@@ -237,7 +238,7 @@ producer_main(void *arg)
 }
 
 void
-producers_start(Producers *ps, const Meter *meter)
+producers_start(Producers *ps, Meter *meter)
 {
 	for (int i = 0; i < ps->n; i++)
 	{

@@ -2,7 +2,7 @@
  * producer.h: producers under load, each an instance of librdkafka with a thread of its own.
  *
  *     producers_init(&ps, settings, stamped)     makes them
- *     producers_start(&ps, meter)                after meter_start
+ *     producers_start(&ps, meter)                starts the threads; they wait for meter_start
  *     producers_join(&ps)                        when they sent all that the settings say and had their answers
  *
  * A rate is an open loop: message k of all is due k/rate after the start and belongs to producer k mod n.
@@ -31,7 +31,7 @@
 typedef struct Producer
 {
 	const Settings *settings;
-	const Meter *meter;
+	Meter *meter;
 	const Payload *payload;
 	rd_kafka_t *rk;
 	rd_kafka_topic_t *rkt;
@@ -64,7 +64,7 @@ typedef struct Producers
 } Producers;
 
 void producers_init(Producers *ps, const Settings *s, bool stamped);
-void producers_start(Producers *ps, const Meter *meter);
+void producers_start(Producers *ps, Meter *meter);
 void producers_join(Producers *ps);
 void producers_free(Producers *ps);
 
