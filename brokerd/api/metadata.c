@@ -7,26 +7,44 @@
  */
 #include "brokerd/api/admin.h"
 #include "brokerd/api/metadata.h"
+#include "brokerd/base/clock.h"
 #include "brokerd/base/logging.h"
 
 enum
 {
-	AUTO_CREATE_TIMEOUT_MS = 5000
+	AUTO_CREATE_TIMEOUT_MS = 5000,
+	LISTED_AFTER_LEAVING_MS = 2000
 };
+
+/*
+ * A broker that has just gone is listed a little longer.  librdkafka (2.12 to 2.15 at least) gives up a broker that is not
+ * listed and with it what the same answer says of its partitions' new leaders, if they were its own until then: their
+ * messages wait for its next look, a second.  So leaders move first and the broker goes with a later answer.
+ */
+static bool
+is_listed(const MetaBroker *broker, int64_t now)
+{
+	return meta_broker_is_serving(broker) ||
+		   (broker->left_ms > 0 && now - broker->left_ms < LISTED_AFTER_LEAVING_MS &&
+			broker->state != META_BROKER_UNREGISTERED);
+}
 
 void
 metadata_fill_brokers(ApiCall *call, MetadataResponse *response)
 {
+	int64_t now = clock_boot_ms();
 	int n;
 	MetaBroker *const *brokers = meta_image_brokers(meta_image(call->broker->meta), &n);
 
 	response->brokers = API_NEW(call, MetadataResponseBrokers, n);
 	response->n_brokers = 0;
+	if (call->req->conn == NULL) /* nobody is left to tell */
+		return;
 	for (int i = 0; i < n; i++)
 	{
-		const MetaEndpoint *end = common_endpoint(call, brokers[i]->id);
+		const MetaEndpoint *end = meta_broker_endpoint(brokers[i], conn_listener(call->req->conn));
 
-		if (end != NULL)
+		if (end != NULL && is_listed(brokers[i], now))
 			response->brokers[response->n_brokers++] =
 				(MetadataResponseBrokers){.node_id = brokers[i]->id,
 										  .host = wstr(end->host),

@@ -100,6 +100,7 @@ typedef struct MetaBroker
 	MetaEndpoint *endpoints;
 	int32_t n_endpoints;
 	int64_t version;
+	int64_t left_ms; /* clock_boot_ms() of when it was seen to serve no more; 0: not seen */
 	void *user;
 	bool seen; /* by the full read under way */
 } MetaBroker;

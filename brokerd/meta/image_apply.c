@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "brokerd/base/clock.h"
 #include "brokerd/meta/json.h"
 
 /* ---- the change list ---- */
@@ -534,6 +535,9 @@ replace_broker(MetaBroker *held, MetaBroker *now)
 
 	*held = *now;
 	held->user = old.user;
+	held->left_ms = !meta_broker_is_serving(&old)  ? old.left_ms
+					: !meta_broker_is_serving(now) ? clock_boot_ms()
+												   : 0;
 	*now = old;
 	meta_broker_free(now);
 }

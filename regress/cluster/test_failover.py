@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Leaders that die, hang, stop, come back or cannot be replaced: what was acknowledged stays, and nothing else does."""
 import os
+import signal
 import sys
 import threading
 import time
@@ -197,6 +198,34 @@ def batch_of(value):
     return batches.batch([batches.record(None, value)])
 
 
+def listed_brokers(address, name):
+    """What Metadata says: the leader of partition 0, and the ids of all brokers."""
+    with Connection(address) as k:
+        answer = k.call("Metadata", 12, {"topics": [{"name": name}]})
+    return answer["topics"][0]["partitions"][0]["leader_id"], {b["node_id"] for b in answer["brokers"]}
+
+
+def leaders_move_before_brokers_go(t, c):
+    """librdkafka forgets the new leader when the same answer says that the old one's broker is no more."""
+    for name, sig in (("left", signal.SIGKILL), ("left-in-order", signal.SIGTERM)):
+        topic = Replicated(c, name, config=MIN_2)
+        old, told = topic.leader(), []
+        asked = c.broker(topic.followers()[0]).address
+
+        def moved():
+            told[:] = listed_brokers(asked, name)
+            return told[0] not in (old, -1)
+
+        os.kill(c.broker(old).pid(), sig)
+        wait_for(moved, 20, "another leader is told")
+        t.ok(old in told[1], f"{name}: who is told of the new leader still sees the old one's broker")
+        wait_for(lambda: old not in listed_brokers(asked, name)[1], 20, "the broker is listed no more")
+        t.ok(True, f"{name}: and a moment later not")
+        c.broker(old).stop()
+        c.start_brokers()
+        topic.wait_isr({1, 2, 3})
+
+
 def slow_follower(t, c):
     """Out of the ISR after replica.lag.time.max.ms though its session lives, and back when it has caught up."""
     topic = Replicated(c, "slow", config=MIN_2)
@@ -253,7 +282,8 @@ def unclean(t, c):
     t.equal(topic.values(), [b"0", b"only at 1", b"2"], "who had it comes back as its follower")
 
 
-CASES = (leader_killed, controller_killed, restarted_at_once, leader_hung, controlled_shutdown, stale_leader, slow_follower, unclean)
+CASES = (leader_killed, controller_killed, restarted_at_once, leader_hung, controlled_shutdown, leaders_move_before_brokers_go, stale_leader,
+         slow_follower, unclean)
 
 
 def main(names):
