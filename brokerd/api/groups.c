@@ -355,7 +355,12 @@ groups_connection(Groups *groups, bool connected)
 	groups_settle(groups);
 }
 
-/* Twice a second: what was put off, and what is due. */
+/*
+ * A delay of 0 is as long as Kafka's timer takes to come round: consumers that a program starts together are in one
+ * generation, which tests of clients expect.
+ */
+#define LEAST_INITIAL_DELAY_MS 10
+
 /* What the properties file or SQL says now; it counts for who joins from now on. */
 static GroupConfig
 configured(const Broker *broker)
@@ -366,6 +371,8 @@ configured(const Broker *broker)
 	group_config_defaults(&core);
 	core.initial_rebalance_delay_ms =
 		(int32_t) broker_config_int(broker->configs, image, "group.initial.rebalance.delay.ms");
+	if (core.initial_rebalance_delay_ms < LEAST_INITIAL_DELAY_MS)
+		core.initial_rebalance_delay_ms = LEAST_INITIAL_DELAY_MS;
 	core.min_session_timeout_ms =
 		(int32_t) broker_config_int(broker->configs, image, "group.min.session.timeout.ms");
 	core.max_session_timeout_ms =
@@ -390,6 +397,7 @@ take_config(Groups *groups)
 	group_set_config(groups->set, &core);
 }
 
+/* Twice a second: what was put off, and what is due. */
 static void
 on_housekeeping(struct ev_loop *loop, ev_timer *timer, int revents)
 {

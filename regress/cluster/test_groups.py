@@ -233,13 +233,25 @@ def long_ids(t, c):
         m.close()
 
 
+def together(t, c):
+    """With a delay of 0, too, members that a program starts at once are in one generation."""
+    first, second = Member(c, "together"), Member(c, "together")
+    address = first.coordinator()
+    with Connection(address) as one, Connection(address) as two:
+        for k, m in ((one, first), (two, second)):  # version 3 asks nobody for a member id first
+            k.send("JoinGroup", 3, dict(m.join_request(), group_id="together"))
+        answers = [k.receive() for k in (one, two)]
+    t.equal([a["generation_id"] for a in answers], [1, 1], "two that join together are in the first generation, both")
+    t.equal(sorted(len(a["members"]) for a in answers), [0, 2], "and its leader sees both")
+
+
 def main():
     with Tap() as t, Cluster(brokers=2, properties={"group.initial.rebalance.delay.ms": 0}) as c:
         c.sql("SELECT broker.create_topic('t', assignment => '{\"0\": [1]}')")
         c.wait_sql("SELECT count(DISTINCT coordinator) FROM broker_internal.slots", [("2",)])
         with Connection(c.broker(1).address) as k:
             wait_for(lambda: k.leader("t") == 1, 10, "a leader of t")
-        for case in (restarts, replaced, away, idle, vanished, configs, long_ids):
+        for case in (together, restarts, replaced, away, idle, vanished, configs, long_ids):
             with t.case(case.__name__.replace("_", " ")):
                 case(t, c)
         t.note(c.logs(15) if t.failed else "")
