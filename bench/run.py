@@ -96,7 +96,7 @@ def warm_up(tools, seconds):
         system.create_topic("warm-up", 4, min(3, system.nodes))
         for share, options in ((1.0, {"size": 100}), (1.0, {"size": 1000}), (0.7, {"size": 100, "rate": 2000, "linger": 0})):
             tools.load("produce", system, "warm-up", seconds=seconds * share, acks="all", watch=False, **options)
-        tools.load("consume", system, "warm-up", watch=False, allowed=120)
+        tools.load("consume", system, "warm-up", watch=False, messages=1_000_000, allowed=120)
         system.delete_topics(["warm-up"])
     return work
 

@@ -101,6 +101,6 @@ def clients_prepare(run):
 
 
 def clients(run, size):
-    result = run.tools.replay("replay", run.system, PROBE, seconds=max(run.seconds, 2), warmup=0.5, file=run.kept["batches"], connections=size, window=1)
+    result = run.tools.replay("produce", run.system, PROBE, seconds=max(run.seconds, 2), warmup=0.5, file=run.kept["batches"], connections=size, window=1)
     values = run.note(result)
     return {**{key: values[key] for key in ("requests_per_s", "cpu_us_per_request", "p99_ms") if key in values}, "memory_mib": run.system.resident_mib()}

@@ -70,7 +70,7 @@ def latency(run):
 def latency_one(run):
     """One request of one record after the other, by replay: a client that costs nothing itself."""
     run.make_topic()
-    result = run.tools.replay("replay", run.system, run.topic, seconds=run.seconds, warmup=run.warmup, file=run.kept["batches"],
+    result = run.tools.replay("produce", run.system, run.topic, seconds=run.seconds, warmup=run.warmup, file=run.kept["batches"],
                               connections=1, window=1)
     return run.note(result)
 
@@ -95,7 +95,7 @@ def make_batches(run):
 
 def replay(run):
     run.make_topic()
-    result = run.tools.replay("replay", run.system, run.topic, seconds=run.seconds, warmup=run.warmup, file=run.kept["batches"],
+    result = run.tools.replay("produce", run.system, run.topic, seconds=run.seconds, warmup=run.warmup, file=run.kept["batches"],
                               connections=run.setting("connections"), acks="all")
     return run.note(result)
 
@@ -124,7 +124,9 @@ def consume(run):
 
 
 def drain(run):
-    return run.note(run.tools.replay("drain", run.system, run.kept["topic"], connections=run.setting("connections"), allowed=120))
+    """Again and again from the start, for as long as a run takes: once is over too soon."""
+    return run.note(run.tools.replay("drain", run.system, run.kept["topic"], connections=run.setting("connections"), seconds=run.seconds,
+                                     warmup=run.warmup))
 
 
 def follow(run):

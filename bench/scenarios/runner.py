@@ -115,6 +115,13 @@ class One:
                 self.how.finish(run)
         finally:
             self.end()
+            self.forget_warm_up()
+
+    def forget_warm_up(self):
+        """A warm-up that failed is told only where nothing was measured after it."""
+        for key, samples in self.row["cells"].items():
+            if any(sample["values"] for sample in samples):
+                self.row["cells"][key] = [sample for sample in samples if sample["round"] > 0]
 
     def live(self):
         return [run for key, run in self.runs.items() if self.failures.get(key, 0) < MOST_FAILURES]
