@@ -66,3 +66,28 @@ bench-all: bench-prepare
 	@$(BENCH_RUN) --profile all
 
 .PHONY: bench-prepare bench bench-quick bench-all
+
+# What a request costs in instructions, system calls and allocations: counts that hold on a busy machine, too.
+$(BUILD)/valgrind.found:
+	@docker/local/packages.sh install build run bench
+	@mkdir -p $(@D) && touch $@
+
+## bench-counts: instructions, system calls and allocations a request, against the kept figures (five minutes)
+bench-counts: all bench-load $(BUILD)/valgrind.found
+	@BUILD='$(BUILD)' bench/counts/counts.py
+
+## bench-counts-keep: counts anew, and keeps the figures (bench/counts/figures.json)
+bench-counts-keep: all bench-load $(BUILD)/valgrind.found
+	@BUILD='$(BUILD)' bench/counts/counts.py --keep
+
+.PHONY: bench-counts bench-counts-keep
+
+# Tests of the load tools: regress/unit/bench in C, regress/bench in Python.
+BENCH_TEST_OBJS = $(patsubst %,$(BUILD)/obj/bench/load/%.o,dial hist meter options payload replay_cluster replay_spread)
+$(BUILD)/unit/bench/%: $(BUILD)/obj/regress/unit/bench/%.o $(BENCH_TEST_OBJS) $(BUILD)/libwire.a
+	@mkdir -p $(@D)
+	@echo "  LINK  $@"
+	@$(CC) $(LDFLAGS) -o $@ $^ -lz -llz4 -lzstd -lsnappy -lm
+bench-tests: all bench-load
+
+.PHONY: bench-tests

@@ -187,6 +187,13 @@ reaper_main(void *arg)
 	return NULL;
 }
 
+/* What is due is still sent after the end: times without those that waited longest would be too good. */
+static bool
+gives_up(const Producer *p, int64_t now)
+{
+	return meter_stopped() || now - (int64_t) (p->settings->drain * 1e9) >= p->meter->end;
+}
+
 /* Each at its moment.  Another thread takes the reports: this one sleeps until the next is due. */
 static void
 send_at_rate(Producer *p)
@@ -208,7 +215,7 @@ send_at_rate(Producer *p)
 		while (!ends && !send_one(p, due))
 		{
 			clock_sleep_until(clock_ns() + 1000000);
-			ends = sending_ends(p, clock_ns());
+			ends = gives_up(p, clock_ns());
 		}
 		if (ends && due < p->meter->end && !meter_stopped())
 			p->unsent =

@@ -350,14 +350,15 @@ next_wake(const Run *run, int64_t now)
 {
 	int64_t wake = now + 100 * 1000000;
 
-	if (run->sending && run->meter.end < wake)
+	if (run->meter.end > now && run->meter.end < wake)
 		wake = run->meter.end;
 	for (int i = 0; run->sending && run->settings->rate > 0 && i < run->n; i++)
 	{
 		const Conn *c = &run->conns[i];
 		int64_t due = next_due(run, c);
 
-		if (c->begun - c->answered < run->settings->window && !c->wants_room && due < wake)
+		if (c->begun - c->answered < run->settings->window && !c->wants_room && due < wake &&
+			due < run->meter.end)
 			wake = due;
 	}
 	return wake > now ? wake : now;
@@ -386,6 +387,23 @@ turn(Run *run)
 	for (int i = 0; run->settings->rate > 0 && i < run->n; i++)
 		if (!run->conns[i].wants_room)
 			push(run, &run->conns[i]);
+}
+
+/*
+ * A closed loop ends when it is time; an open one when all that was due by then has begun, since times without
+ * those that waited longest would be too good.
+ */
+static bool
+has_begun_all(const Run *run, int64_t now)
+{
+	if (run->sent_bytes >= run->limit || meter_stopped())
+		return true;
+	if (run->settings->rate == 0 || now < run->meter.end)
+		return now >= run->meter.end;
+	for (int i = 0; i < run->n; i++)
+		if (next_due(run, &run->conns[i]) < run->meter.end)
+			return false;
+	return true;
 }
 
 /* Due by the end, and never begun: the broker was too slow for the rate. */
@@ -420,17 +438,16 @@ measure(Run *run)
 
 		if (!m->opened && (now >= m->begin || meter_stopped()))
 			meter_open(m);
-		if (run->sending && (now >= m->end || run->sent_bytes >= run->limit || meter_stopped()))
-		{
+		if (run->sending && has_begun_all(run, now))
 			run->sending = false;
+		if (give_up == INT64_MAX && (now >= m->end || !run->sending))
 			give_up = now + (int64_t) DRAIN_SECONDS * 1000000000;
-		}
 		if (!closed && (now >= m->end || meter_stopped()))
 		{
 			meter_close(m, m->end < now ? m->end : now);
 			closed = true;
 		}
-		if (!run->sending && (all_answered(run) || now > give_up || meter_stopped()))
+		if ((!run->sending && all_answered(run)) || now > give_up || meter_stopped())
 			break;
 		turn(run);
 	}

@@ -1,5 +1,5 @@
 #!/bin/bash
-# packages.sh: the Debian packages that pg_broker is built, run and checked with.  One list, read by
+# packages.sh: the Debian packages that pg_broker is built, run, checked and measured with.  One list, read by
 # `make run`, `make check`, .ci/run and the images in docker/.
 #
 #   packages.sh install build run      installs what is missing of these lists (apt-get)
@@ -65,6 +65,10 @@ CHECK_PACKAGES=(
 	podman podman-compose crun netavark aardvark-dns iptables mmdebstrap
 )
 
+BENCH_PACKAGES=(
+	librdkafka-dev valgrind strace
+)
+
 # Apache Kafka and the Java client want a JDK and Maven, wherever they come from.
 command -v javac >/dev/null || CHECK_PACKAGES+=(default-jdk-headless)
 command -v mvn >/dev/null || CHECK_PACKAGES+=(maven)
@@ -79,7 +83,8 @@ names_of()
 			server) printf '%s\n' "${SERVER_PACKAGES[@]}" ;;
 			libraries) printf '%s\n' "${LIBRARY_PACKAGES[@]}" ;;
 			check) printf '%s\n' "${CHECK_PACKAGES[@]}" ;;
-			*) echo "packages.sh: no list \"$list\" (build, run, check, server, libraries)" >&2; exit 2 ;;
+			bench) printf '%s\n' "${BENCH_PACKAGES[@]}" ;;
+			*) echo "packages.sh: no list \"$list\" (build, run, check, bench, server, libraries)" >&2; exit 2 ;;
 		esac
 	done | sort -u
 }
