@@ -1,109 +1,24 @@
 /* assign.c: range and roundrobin, and what all assignors need. */
 #include "client/assign.h"
 
-#include <stdlib.h>
+/* ---- what all need ---- */
 
-typedef struct Assignor
+int32_t *
+assign_numbers(AssignGroup *g, int32_t n)
 {
-	const char *name;
-	bool cooperative;
-	int (*assign)(AssignGroup *g);
-} Assignor;
-
-static const Assignor assignors[] = {
-	{"range", false, assign_range},
-	{"roundrobin", false, assign_roundrobin},
-	{"sticky", false, assign_sticky},
-	{"cooperative-sticky", true, assign_cooperative},
-};
-
-static const Assignor *
-find(const char *name, size_t len)
-{
-	for (size_t i = 0; i < sizeof(assignors) / sizeof(assignors[0]); i++)
-		if (strlen(assignors[i].name) == len && memcmp(assignors[i].name, name, len) == 0)
-			return &assignors[i];
-	return NULL;
-}
-
-int
-assign_by_name(const char *name, AssignGroup *g)
-{
-	const Assignor *a = find(name, strlen(name));
-
-	for (int32_t i = 0; i < g->n_parts; i++)
-		g->owner[i] = -1;
-	return a == NULL ? -1 : g->n_members == 0 ? 0 : a->assign(g);
-}
-
-bool
-assign_is_cooperative(const char *name)
-{
-	const Assignor *a = find(name, strlen(name));
-
-	return a != NULL && a->cooperative;
-}
-
-bool
-assign_known(const char *name, size_t len)
-{
-	return find(name, len) != NULL;
-}
-
-/* ---- Java's orders ---- */
-
-static uint32_t
-spread(uint32_t h)
-{
-	return h ^ h >> 16;
-}
-
-static uint32_t
-string_hash(WStr s)
-{
-	uint32_t h = 0;
-
-	for (int32_t i = 0; i < s.len; i++)
-		h = h * 31 + (uint8_t) s.s[i];
-	return h;
-}
-
-uint32_t
-assign_hash(WStr s)
-{
-	return spread(string_hash(s));
-}
-
-uint32_t
-assign_part_hash(WStr topic, int32_t partition)
-{
-	return spread((31 + (uint32_t) partition) * 31 + string_hash(topic));
-}
-
-int32_t
-assign_capacity(int32_t n)
-{
-	int32_t cap = 16;
-
-	while (n > cap / 4 * 3)
-		cap *= 2;
-	return cap;
+	return arena_alloc(g->arena, sizeof(int32_t) * ((size_t) n + 1));
 }
 
 void
-assign_order(const AssignGroup *g, int32_t *order)
+assign_sort(int32_t *list, int32_t n, int (*compare)(const void *of, int32_t a, int32_t b), const void *of)
 {
-	uint32_t mask = (uint32_t) assign_capacity(g->n_members) - 1;
-
-	/* Insertion by bucket, stable. */
-	for (int32_t i = 0; i < g->n_members; i++)
+	for (int32_t i = 1; i < n; i++)
 	{
-		uint32_t bucket = assign_hash(g->members[i].id) & mask;
-		int32_t at = i;
+		int32_t it = list[i], at = i;
 
-		for (; at > 0 && (assign_hash(g->members[order[at - 1]].id) & mask) > bucket; at--)
-			order[at] = order[at - 1];
-		order[at] = i;
+		for (; at > 0 && compare(of, list[at - 1], it) > 0; at--)
+			list[at] = list[at - 1];
+		list[at] = it;
 	}
 }
 
@@ -114,6 +29,14 @@ assign_compare(WStr a, WStr b)
 	int c = n > 0 ? memcmp(a.s, b.s, (size_t) n) : 0;
 
 	return c != 0 ? c : a.len - b.len;
+}
+
+int
+assign_by_id(const void *group, int32_t a, int32_t b)
+{
+	const AssignMember *members = ((const AssignGroup *) group)->members;
+
+	return assign_compare(members[a].id, members[b].id);
 }
 
 bool
@@ -143,79 +66,174 @@ assign_topic_of(const AssignGroup *g, int32_t part)
 	return low;
 }
 
+/* ---- Java's orders ---- */
+
+static uint32_t
+spread(uint32_t h)
+{
+	return h ^ h >> 16;
+}
+
+static uint32_t
+string_hash(WStr s)
+{
+	uint32_t h = 0;
+
+	for (int32_t i = 0; i < s.len; i++)
+		h = h * 31 + (uint8_t) s.s[i];
+	return h;
+}
+
+uint32_t
+assign_part_hash(WStr topic, int32_t partition)
+{
+	return spread((31 + (uint32_t) partition) * 31 + string_hash(topic));
+}
+
+static int
+by_bucket(const void *group, int32_t a, int32_t b)
+{
+	const AssignGroup *g = group;
+	uint32_t cap = 16;
+
+	while (g->n_members > (int32_t) cap / 4 * 3)
+		cap *= 2;
+	return (int) (spread(string_hash(g->members[a].id)) & (cap - 1)) -
+		   (int) (spread(string_hash(g->members[b].id)) & (cap - 1));
+}
+
+void
+assign_order(const AssignGroup *g, int32_t *order)
+{
+	for (int32_t i = 0; i < g->n_members; i++)
+		order[i] = i;
+	assign_sort(order, g->n_members, by_bucket, g);
+}
+
 /* ---- range and roundrobin ---- */
 
 /* Static members first, by their instance id; then the others by member id. */
 static int
-compare_members(const AssignMember *a, const AssignMember *b)
+static_first(const void *group, int32_t a, int32_t b)
 {
-	if (a->instance.len >= 0 && b->instance.len >= 0)
-		return assign_compare(a->instance, b->instance);
-	if (a->instance.len >= 0 || b->instance.len >= 0)
-		return a->instance.len >= 0 ? -1 : 1;
-	return assign_compare(a->id, b->id);
+	const AssignMember *x = &((const AssignGroup *) group)->members[a];
+	const AssignMember *y = &((const AssignGroup *) group)->members[b];
+
+	if (x->instance.len >= 0 && y->instance.len >= 0)
+		return assign_compare(x->instance, y->instance);
+	if (x->instance.len >= 0 || y->instance.len >= 0)
+		return x->instance.len >= 0 ? -1 : 1;
+	return assign_compare(x->id, y->id);
 }
 
-static int32_t *
-sorted_members(const AssignGroup *g)
+/* Those who subscribe to a topic, static members first.  -1: no memory. */
+static int32_t
+subscribers(AssignGroup *g, int32_t topic, int32_t **list)
 {
-	int32_t *sorted = malloc(sizeof(*sorted) * (size_t) g->n_members);
+	int32_t n = 0;
 
-	for (int32_t i = 0; sorted != NULL && i < g->n_members; i++)
-	{
-		int32_t at = i;
-
-		for (; at > 0 && compare_members(&g->members[sorted[at - 1]], &g->members[i]) > 0; at--)
-			sorted[at] = sorted[at - 1];
-		sorted[at] = i;
-	}
-	return sorted;
+	*list = assign_numbers(g, g->n_members);
+	for (int32_t i = 0; *list != NULL && i < g->n_members; i++)
+		if (topic < 0 || assign_subscribed(&g->members[i], topic))
+			(*list)[n++] = i;
+	if (*list == NULL)
+		return -1;
+	assign_sort(*list, n, static_first, g);
+	return n;
 }
 
-int
+static int
 assign_range(AssignGroup *g)
 {
-	int32_t *sorted = sorted_members(g);
-
-	for (int32_t t = 0; sorted != NULL && t < g->n_topics; t++)
+	for (int32_t t = 0; t < g->n_topics; t++)
 	{
-		int32_t n = 0, seen = 0, next = g->topics[t].first;
+		int32_t *list, n = subscribers(g, t, &list), next = g->topics[t].first;
 
-		for (int32_t i = 0; i < g->n_members; i++)
-			n += assign_subscribed(&g->members[i], t);
-		for (int32_t i = 0; i < g->n_members; i++)
+		if (n < 0)
+			return -1;
+		/* The first ones get one more when it does not come out even. */
+		for (int32_t i = 0; i < n; i++)
+			for (int32_t k = g->topics[t].n / n + (i < g->topics[t].n % n); k > 0; k--)
+				g->owner[next++] = list[i];
+	}
+	return 0;
+}
+
+/* In one circle of all members, those who do not subscribe to the topic left out. */
+static int
+assign_roundrobin(AssignGroup *g)
+{
+	int32_t *list, n = subscribers(g, -1, &list), at = 0;
+
+	for (int32_t t = 0; n > 0 && t < g->n_topics; t++)
+	{
+		int32_t passed = 0;
+
+		for (int32_t k = 0; passed < n && k < g->topics[t].n; at = (at + 1) % n)
 		{
-			if (!assign_subscribed(&g->members[sorted[i]], t))
-				continue;
-			/* The first ones get one more when it does not come out even. */
-			for (int32_t k = g->topics[t].n / n + (seen++ < g->topics[t].n % n); k > 0; k--)
-				g->owner[next++] = sorted[i];
+			bool takes = assign_subscribed(&g->members[list[at]], t);
+
+			passed = takes ? 0 : passed + 1;
+			if (takes)
+				g->owner[g->topics[t].first + k++] = list[at];
 		}
 	}
-	free(sorted);
-	return sorted == NULL ? -1 : 0;
+	return n < 0 ? -1 : 0;
+}
+
+/* ---- by name ---- */
+
+typedef struct Assignor
+{
+	const char *name;
+	bool cooperative;
+	int (*assign)(AssignGroup *g);
+} Assignor;
+
+static const Assignor assignors[] = {
+	{"range", false, assign_range},
+	{"roundrobin", false, assign_roundrobin},
+	{"sticky", false, assign_sticky},
+	{"cooperative-sticky", true, assign_cooperative},
+};
+
+static const Assignor *
+find(WStr name)
+{
+	for (size_t i = 0; i < sizeof(assignors) / sizeof(assignors[0]); i++)
+		if (wstr_eq(name, wstr(assignors[i].name)))
+			return &assignors[i];
+	return NULL;
 }
 
 int
-assign_roundrobin(AssignGroup *g)
+assign_by_name(const char *name, AssignGroup *g)
 {
-	int32_t *sorted = sorted_members(g);
-	int32_t at = 0;
+	const Assignor *a = find(wstr(name));
+	Arena arena;
+	int rc = a == NULL ? -1 : 0;
 
-	for (int32_t t = 0; sorted != NULL && t < g->n_topics; t++)
-	{
-		bool anybody = false;
+	for (int32_t i = 0; i < g->n_parts; i++)
+		g->owner[i] = -1;
+	arena_init(&arena, 4096);
+	g->arena = &arena;
+	if (rc == 0 && g->n_members > 0)
+		rc = a->assign(g);
+	arena_free(&arena);
+	g->arena = NULL;
+	return rc;
+}
 
-		for (int32_t i = 0; i < g->n_members && !anybody; i++)
-			anybody = assign_subscribed(&g->members[i], t);
-		for (int32_t k = 0; anybody && k < g->topics[t].n; k++)
-		{
-			while (!assign_subscribed(&g->members[sorted[at]], t))
-				at = (at + 1) % g->n_members;
-			g->owner[g->topics[t].first + k] = sorted[at];
-			at = (at + 1) % g->n_members;
-		}
-	}
-	free(sorted);
-	return sorted == NULL ? -1 : 0;
+bool
+assign_is_cooperative(WStr name)
+{
+	const Assignor *a = find(name);
+
+	return a != NULL && a->cooperative;
+}
+
+bool
+assign_known(WStr name)
+{
+	return find(name) != NULL;
 }

@@ -10,6 +10,7 @@
 #ifndef CLIENT_ASSIGN_H
 #define CLIENT_ASSIGN_H
 
+#include "wire/arena.h"
 #include "wire/types.h"
 
 typedef struct AssignTopic
@@ -40,26 +41,32 @@ typedef struct AssignGroup
 	int32_t n_members;
 	int32_t n_parts;
 	int32_t *owner;
+	Arena *arena; /* of assign_by_name, for whatever its assignor needs */
 } AssignGroup;
 
 /* "range", "roundrobin", "sticky" or "cooperative-sticky"; -1: none of these, or no memory. */
 int assign_by_name(const char *name, AssignGroup *g);
-bool assign_is_cooperative(const char *name); /* can it move single partitions? */
-bool assign_known(const char *name, size_t len);
+bool assign_is_cooperative(WStr name); /* can it move single partitions? */
+bool assign_known(WStr name);
 
 /* ---- between the files of the assignors ---- */
 
+int32_t *assign_numbers(AssignGroup *g,
+						int32_t n); /* zero; the arena's `failed` says when there was no memory */
+
+/* Stable; compare gets `of` and two numbers of the list. */
+void assign_sort(int32_t *list, int32_t n, int (*compare)(const void *of, int32_t a, int32_t b),
+				 const void *of);
+
 /* Indexes of members in the order of a Java HashMap of their ids that were put in in the order of g->members. */
 void assign_order(const AssignGroup *g, int32_t *order);
-uint32_t assign_hash(WStr s);                             /* Java's String.hashCode, spread as HashMap does */
-uint32_t assign_part_hash(WStr topic, int32_t partition); /* of TopicPartition */
-int32_t assign_capacity(int32_t n);                       /* of a HashMap into which n were put */
+uint32_t assign_part_hash(WStr topic,
+						  int32_t partition); /* Java's of TopicPartition, spread as HashMap does */
 int assign_compare(WStr a, WStr b);
+int assign_by_id(const void *group, int32_t a, int32_t b);
 bool assign_subscribed(const AssignMember *m, int32_t topic);
 int32_t assign_topic_of(const AssignGroup *g, int32_t part);
 
-int assign_range(AssignGroup *g);
-int assign_roundrobin(AssignGroup *g);
 int assign_sticky(AssignGroup *g);
 int assign_cooperative(AssignGroup *g);
 
@@ -68,11 +75,11 @@ typedef struct Claims
 {
 	int32_t *order;
 	int32_t *had;     /* the member that keeps its claim to a partition, or -1 */
-	bool *many;       /* claimed by several of one generation */
+	int32_t *many;    /* claimed by several of one generation */
 	int32_t *revoked; /* constrained: who had it and lost it, or -1 */
+	int32_t *moving;  /* out: goes from one member to another */
 	int32_t max_generation;
-	bool equal;   /* all subscribe to the same */
-	bool *moving; /* out: goes from one member to another */
+	bool equal; /* all subscribe to the same */
 } Claims;
 
 int assign_general(AssignGroup *g, const Claims *claims);

@@ -18,7 +18,7 @@ typedef struct Balance
 	AssignGroup *g;
 	int32_t *count;
 	int32_t *rank;  /* of members by id */
-	bool *fixed;    /* members that nothing can be moved from or to */
+	int32_t *fixed; /* members that nothing can be moved from or to */
 	bool *may;      /* member * n_topics + topic */
 	int32_t *n_may; /* members of a topic */
 	int32_t *most;  /* all that a member could have */
@@ -34,7 +34,6 @@ typedef struct Balance
 	int32_t clock;
 	Pair *pairs;
 	int32_t n_pairs, cap_pairs;
-	bool failed;
 } Balance;
 
 static bool
@@ -72,29 +71,32 @@ find_pair(Balance *b, int32_t topic, int32_t from, int32_t to)
 	return NULL;
 }
 
+/* Puts one behind the others; NULL: no memory. */
+static Pair *
+add_pair(Balance *b, int32_t topic, int32_t from, int32_t to)
+{
+	if (b->n_pairs == b->cap_pairs)
+	{
+		Pair *more = arena_alloc(b->g->arena, sizeof(*more) * (size_t) (b->cap_pairs * 2 + 32));
+
+		if (more == NULL)
+			return NULL;
+		if (b->n_pairs > 0)
+			memcpy(more, b->pairs, sizeof(*more) * (size_t) b->n_pairs);
+		b->pairs = more;
+		b->cap_pairs = b->cap_pairs * 2 + 32;
+	}
+	b->pairs[b->n_pairs] = (Pair){.topic = topic, .from = from, .to = to, .cap = 16};
+	return &b->pairs[b->n_pairs++];
+}
+
 static void
 record_move(Balance *b, int32_t part, int32_t from, int32_t to)
 {
 	Pair *p = find_pair(b, b->topic[part], from, to);
 
-	if (p == NULL && b->n_pairs == b->cap_pairs)
-	{
-		int32_t cap = b->cap_pairs == 0 ? 32 : b->cap_pairs * 2;
-		Pair *more = realloc(b->pairs, sizeof(*more) * (size_t) cap);
-
-		if (more == NULL)
-		{
-			b->failed = true;
-			return;
-		}
-		b->pairs = more;
-		b->cap_pairs = cap;
-	}
-	if (p == NULL)
-	{
-		p = &b->pairs[b->n_pairs++];
-		*p = (Pair){.topic = b->topic[part], .from = from, .to = to, .cap = 16};
-	}
+	if (p == NULL && (p = add_pair(b, b->topic[part], from, to)) == NULL)
+		return;
 	if (++p->n > p->cap / 4 * 3)
 		p->cap *= 2;
 	b->from[part] = from;
@@ -215,10 +217,10 @@ perform(Balance *b, const int32_t *list, int32_t n)
 {
 	bool any = false, modified = true;
 
-	while (modified && !b->failed)
+	while (modified && !b->g->arena->failed)
 	{
 		modified = false;
-		for (int32_t i = 0; i < n && !b->failed && !is_balanced(b); i++)
+		for (int32_t i = 0; i < n && !b->g->arena->failed && !is_balanced(b); i++)
 		{
 			int32_t part = list[i], before = b->before[part];
 
@@ -258,6 +260,12 @@ set_up_members(Balance *b)
 	}
 }
 
+static int
+by_candidates(const void *balance, int32_t a, int32_t b)
+{
+	return ((const Balance *) balance)->n_may[a] - ((const Balance *) balance)->n_may[b];
+}
+
 /* All partitions: those of topics with fewer candidates first, then by name. */
 static void
 set_up_order(Balance *b)
@@ -266,13 +274,8 @@ set_up_order(Balance *b)
 	int32_t *order = b->top; /* scratch */
 
 	for (int32_t t = 0; t < g->n_topics; t++)
-	{
-		int32_t at = t;
-
-		for (; at > 0 && b->n_may[order[at - 1]] > b->n_may[t]; at--)
-			order[at] = order[at - 1];
-		order[at] = t;
-	}
+		order[t] = t;
+	assign_sort(order, g->n_topics, by_candidates, b);
 	for (int32_t i = 0; i < g->n_topics; i++)
 		for (int32_t k = 0; k < g->topics[order[i]].n; k++)
 		{
@@ -350,7 +353,7 @@ balance(Balance *b, bool revoked)
 {
 	AssignGroup *g = b->g;
 	size_t parts = sizeof(int32_t) * (size_t) g->n_parts, members = sizeof(int32_t) * (size_t) g->n_members;
-	int32_t *owner = malloc(parts + 4), *count = malloc(members);
+	int32_t *owner = assign_numbers(g, g->n_parts), *count = assign_numbers(g, g->n_members);
 	bool initializing = true;
 
 	for (int32_t i = 0; i < g->n_members; i++)
@@ -367,54 +370,42 @@ balance(Balance *b, bool revoked)
 	b->n_all = without_fixed(b, b->all, b->n_all);
 	b->n_loose = without_fixed(b, b->loose, b->n_loose);
 	find_fixed(b);
-	if (owner != NULL && count != NULL)
-	{
-		memcpy(owner, g->owner, parts);
-		memcpy(count, b->count, members);
-		if (!revoked)
-			(void) perform(b, b->loose, b->n_loose);
-		/* Members keep what they have unless it becomes fairer. */
-		if (perform(b, b->all, b->n_all) && !initializing && score(b, b->count) >= score(b, count))
-			memcpy(g->owner, owner, parts);
-	}
-	else
-		b->failed = true;
-	free(owner);
-	free(count);
+	if (g->arena->failed)
+		return;
+	memcpy(owner, g->owner, parts);
+	memcpy(count, b->count, members);
+	if (!revoked)
+		(void) perform(b, b->loose, b->n_loose);
+	/* Members keep what they have unless it becomes fairer. */
+	if (perform(b, b->all, b->n_all) && !initializing && score(b, b->count) >= score(b, count))
+		memcpy(g->owner, owner, parts);
 }
 
 int
 assign_general(AssignGroup *g, const Claims *claims)
 {
-	size_t m = (size_t) g->n_members, t = (size_t) g->n_topics + 1, p = (size_t) g->n_parts + 1;
-	int32_t *numbers = calloc(m * 3 + t * 2 + p * 8, sizeof(int32_t));
-	bool *flags = calloc(m + m * t, sizeof(bool));
-	Balance b = {.g = g};
+	int32_t m = g->n_members, t = g->n_topics, p = g->n_parts;
+	Balance b = {.g = g,
+				 .count = assign_numbers(g, m),
+				 .rank = assign_numbers(g, m),
+				 .fixed = assign_numbers(g, m),
+				 .may = arena_alloc(g->arena, (size_t) m * (size_t) t),
+				 .n_may = assign_numbers(g, t),
+				 .most = assign_numbers(g, m),
+				 .all = assign_numbers(g, p),
+				 .loose = assign_numbers(g, p),
+				 .before = assign_numbers(g, p),
+				 .before_generation = assign_numbers(g, p),
+				 .top = assign_numbers(g, t),
+				 .topic = assign_numbers(g, p),
+				 .from = assign_numbers(g, p),
+				 .to = assign_numbers(g, p),
+				 .when = assign_numbers(g, p)};
 
-	if (numbers != NULL && flags != NULL)
-	{
-		b.count = numbers;
-		b.rank = b.count + m;
-		b.most = b.rank + m;
-		b.n_may = b.most + m;
-		b.top = b.n_may + t;
-		b.all = b.top + t;
-		b.loose = b.all + p;
-		b.before = b.loose + p;
-		b.before_generation = b.before + p;
-		b.topic = b.before_generation + p;
-		b.from = b.topic + p;
-		b.to = b.from + p;
-		b.when = b.to + p;
-		b.fixed = flags;
-		b.may = flags + m;
-		set_up_members(&b);
-		set_up_order(&b);
-		balance(&b, keep_claims(&b, claims));
-	}
-	b.failed = b.failed || numbers == NULL || flags == NULL;
-	free(b.pairs);
-	free(numbers);
-	free(flags);
-	return b.failed ? -1 : 0;
+	if (g->arena->failed)
+		return -1;
+	set_up_members(&b);
+	set_up_order(&b);
+	balance(&b, keep_claims(&b, claims));
+	return g->arena->failed ? -1 : 0;
 }

@@ -4,38 +4,7 @@
  */
 #include "client/assign.h"
 
-#include <stdlib.h>
-
 /* ---- claims: who had what ---- */
-
-static bool
-claims_init(Claims *c, const AssignGroup *g)
-{
-	size_t n = (size_t) g->n_parts + 1;
-
-	*c = (Claims){.max_generation = -1};
-	c->order = malloc(sizeof(int32_t) * (size_t) g->n_members);
-	c->had = malloc(sizeof(int32_t) * n);
-	c->revoked = malloc(sizeof(int32_t) * n);
-	c->many = calloc(n, sizeof(bool));
-	c->moving = calloc(n, sizeof(bool));
-	if (c->order == NULL || c->had == NULL || c->revoked == NULL || c->many == NULL || c->moving == NULL)
-		return false;
-	for (int32_t i = 0; i < g->n_parts; i++)
-		c->had[i] = c->revoked[i] = -1;
-	assign_order(g, c->order);
-	return true;
-}
-
-static void
-claims_free(Claims *c)
-{
-	free(c->order);
-	free(c->had);
-	free(c->revoked);
-	free(c->many);
-	free(c->moving);
-}
 
 static bool
 same_topics(const AssignMember *a, const AssignMember *b)
@@ -51,16 +20,22 @@ same_topics(const AssignMember *a, const AssignMember *b)
  * same one: then neither can know.
  */
 static int
-make_claims(Claims *c, const AssignGroup *g)
+make_claims(AssignGroup *g, Claims *c)
 {
-	int32_t *claimed = malloc(sizeof(int32_t) * ((size_t) g->n_parts + 1));
+	int32_t *claimed = assign_numbers(g, g->n_parts);
 	const AssignMember *first = NULL;
 
-	if (claimed == NULL)
+	*c = (Claims){.max_generation = -1, .equal = true};
+	c->order = assign_numbers(g, g->n_members);
+	c->had = assign_numbers(g, g->n_parts);
+	c->many = assign_numbers(g, g->n_parts);
+	c->revoked = assign_numbers(g, g->n_parts);
+	c->moving = assign_numbers(g, g->n_parts);
+	if (g->arena->failed)
 		return -1;
 	for (int32_t i = 0; i < g->n_parts; i++)
-		claimed[i] = -1;
-	c->equal = true;
+		claimed[i] = c->had[i] = c->revoked[i] = -1;
+	assign_order(g, c->order);
 	for (int32_t i = 0; i < g->n_members; i++)
 	{
 		int32_t me = c->order[i];
@@ -84,7 +59,6 @@ make_claims(Claims *c, const AssignGroup *g)
 			c->had[part] = m->generation == theirs ? -1 : me;
 		}
 	}
-	free(claimed);
 	return 0;
 }
 
@@ -101,6 +75,14 @@ typedef struct Quotas
 	int32_t *count;
 } Quotas;
 
+static int
+by_partition(const void *group, int32_t a, int32_t b)
+{
+	const AssignGroup *g = group;
+
+	return (a - g->topics[assign_topic_of(g, a)].first) - (b - g->topics[assign_topic_of(g, b)].first);
+}
+
 /* The claims of a member by partition, then by topic. */
 static int32_t
 claims_of(const AssignGroup *g, const Claims *c, int32_t me, int32_t *list)
@@ -108,22 +90,9 @@ claims_of(const AssignGroup *g, const Claims *c, int32_t me, int32_t *list)
 	int32_t n = 0;
 
 	for (int32_t part = 0; part < g->n_parts; part++)
-	{
-		int32_t at = n, t = assign_topic_of(g, part), number = part - g->topics[t].first;
-
-		if (c->had[part] != me || c->many[part])
-			continue;
-		for (; at > 0; at--)
-		{
-			int32_t before = list[at - 1];
-
-			if (before - g->topics[assign_topic_of(g, before)].first <= number)
-				break;
-			list[at] = before;
-		}
-		list[at] = part;
-		n++;
-	}
+		if (c->had[part] == me && !c->many[part])
+			list[n++] = part;
+	assign_sort(list, n, by_partition, g);
 	return n;
 }
 
@@ -151,19 +120,6 @@ keep(AssignGroup *g, Claims *c, Quotas *q, int32_t me, int32_t *list)
 		else
 			c->revoked[list[i]] = me;
 	q->count[me] = kept;
-}
-
-static void
-sort_by_id(const AssignGroup *g, int32_t *list, int32_t n)
-{
-	for (int32_t i = 1; i < n; i++)
-	{
-		int32_t me = list[i], at = i;
-
-		for (; at > 0 && assign_compare(g->members[list[at - 1]].id, g->members[me].id) > 0; at--)
-			list[at] = list[at - 1];
-		list[at] = me;
-	}
 }
 
 static void
@@ -201,42 +157,24 @@ give_rest(AssignGroup *g, Claims *c, Quotas *q)
 static int
 assign_by_quota(AssignGroup *g, Claims *c)
 {
-	size_t n = (size_t) g->n_members;
-	int32_t total = g->n_parts;
-	Quotas q = {.low = total / g->n_members, .expected = total % g->n_members};
-	int32_t *list = malloc(sizeof(int32_t) * ((size_t) total + 1));
-	int rc = -1;
+	Quotas q = {.low = g->n_parts / g->n_members, .expected = g->n_parts % g->n_members};
+	int32_t *list = assign_numbers(g, g->n_parts);
 
 	q.high = q.low + (q.expected > 0);
-	q.under = malloc(sizeof(int32_t) * n);
-	q.at_low = malloc(sizeof(int32_t) * n * 2);
-	q.count = calloc(n, sizeof(int32_t));
-	if (list != NULL && q.under != NULL && q.at_low != NULL && q.count != NULL)
-	{
-		for (int32_t i = 0; i < g->n_members; i++)
-			keep(g, c, &q, c->order[i], list);
-		sort_by_id(g, q.under, q.n_under);
-		sort_by_id(g, q.at_low, q.n_at_low);
-		give_rest(g, c, &q);
-		rc = 0;
-	}
-	free(list);
-	free(q.under);
-	free(q.at_low);
-	free(q.count);
-	return rc;
+	q.under = assign_numbers(g, g->n_members);
+	q.at_low = assign_numbers(g, g->n_members * 2);
+	q.count = assign_numbers(g, g->n_members);
+	if (g->arena->failed)
+		return -1;
+	for (int32_t i = 0; i < g->n_members; i++)
+		keep(g, c, &q, c->order[i], list);
+	assign_sort(q.under, q.n_under, assign_by_id, g);
+	assign_sort(q.at_low, q.n_at_low, assign_by_id, g);
+	give_rest(g, c, &q);
+	return 0;
 }
 
 /* ---- the two assignors ---- */
-
-static bool
-says_it_had(const AssignMember *m, int32_t part)
-{
-	for (int32_t i = 0; i < m->n_owned; i++)
-		if (m->owned[i] == part)
-			return true;
-	return false;
-}
 
 /* Moves between members that had it and others: what was added to one and taken from another. */
 static void
@@ -246,8 +184,11 @@ find_moving(const AssignGroup *g, Claims *c)
 		for (int32_t k = 0; k < g->members[me].n_owned; k++)
 		{
 			int32_t part = g->members[me].owned[k], owner = g->owner[part];
+			bool had = owner < 0 || owner == me;
 
-			if (owner >= 0 && owner != me && !says_it_had(&g->members[owner], part))
+			for (int32_t i = 0; !had && i < g->members[owner].n_owned; i++)
+				had = g->members[owner].owned[i] == part;
+			if (!had)
 				c->moving[part] = true;
 		}
 }
@@ -256,7 +197,7 @@ static int
 assign_both(AssignGroup *g, bool cooperative)
 {
 	Claims c;
-	int rc = claims_init(&c, g) && make_claims(&c, g) == 0 ? 0 : -1;
+	int rc = make_claims(g, &c);
 
 	if (rc == 0)
 		rc = c.equal ? assign_by_quota(g, &c) : assign_general(g, &c);
@@ -265,7 +206,6 @@ assign_both(AssignGroup *g, bool cooperative)
 	for (int32_t part = 0; rc == 0 && cooperative && part < g->n_parts; part++)
 		if (c.moving[part])
 			g->owner[part] = -1;
-	claims_free(&c);
 	return rc;
 }
 

@@ -1,5 +1,7 @@
 #include "client/client.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -50,16 +52,54 @@ client_random(Client *c)
 	return c->random;
 }
 
-int64_t
-client_backoff(Client *c, int n)
+bool
+retry_due(Client *c, const Retry *r)
+{
+	if (c->now < r->at)
+		client_wake_at(c, r->at);
+	return !r->open && c->now >= r->at;
+}
+
+/* Doubled for each failure, bounded, a fifth more or less. */
+void
+retry_later(Client *c, Retry *r)
 {
 	int64_t ms = c->conf.backoff;
 
-	while (--n > 0 && ms < c->conf.backoff_max)
+	for (int n = r->failures++; n > 0 && ms < c->conf.backoff_max; n--)
 		ms *= 2;
 	if (ms > c->conf.backoff_max)
 		ms = c->conf.backoff_max;
-	return ms * (int64_t) (80 + client_random(c) % 41) / 100;
+	r->at = c->now + ms * (int64_t) (80 + client_random(c) % 41) / 100;
+	r->open = false;
+	client_wake_at(c, r->at);
+}
+
+bool
+array_room(void *array, size_t n, size_t size)
+{
+	void **at = array;
+	void *more;
+
+	if (n < 8 ? *at != NULL : (n & (n - 1)) != 0)
+		return true;
+	more = realloc(*at, size * (n < 8 ? 8 : n * 2));
+	if (more != NULL)
+		*at = more;
+	return more != NULL;
+}
+
+int
+client_late(const Client *c, pgb_error *err, int code, const char *fmt, ...)
+{
+	char what[160];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void) vsnprintf(what, sizeof(what), fmt, ap);
+	va_end(ap);
+	return error_set(err, code, true, "%s%s%s", what, c->last_error.text[0] != '\0' ? "; " : "",
+					 c->last_error.text);
 }
 
 /* ---- nodes ---- */
@@ -74,11 +114,12 @@ client_node(Client *c, int32_t id)
 }
 
 Node *
-client_add_node(Client *c, int32_t id, const char *host, size_t len, int port)
+client_add_node(Client *c, int32_t id, WStr host, int port)
 {
 	Node *n = calloc(1, sizeof(*n));
 
-	if (n == NULL || (n->host = strndup(host, len)) == NULL)
+	if (n == NULL ||
+		(n->host = strndup(host.len > 0 ? host.s : "", (size_t) (host.len > 0 ? host.len : 0))) == NULL)
 	{
 		free(n);
 		return NULL;
@@ -90,8 +131,7 @@ client_add_node(Client *c, int32_t id, const char *host, size_t len, int port)
 		n->conns[i].node = n;
 		n->conns[i].fd = -1;
 	}
-	n->next = c->nodes;
-	c->nodes = n;
+	LL_PREPEND(c->nodes, n);
 	return n;
 }
 
@@ -102,36 +142,30 @@ add_bootstrap(Client *c, pgb_error *err)
 	const char *at = c->conf.bootstrap;
 	int32_t id = -2;
 
-	while (*at != '\0')
+	for (size_t len; *(at += strspn(at, ", ")) != '\0'; at += len)
 	{
-		size_t len = strcspn(at, ",");
-		size_t host = len;
-		char *end;
+		char text[300], *host = text, *rest;
 		long port = 9092;
 
-		while (len > 0 && *at == ' ')
-			at++, len--, host--;
-		for (size_t i = 0; i < len; i++)
-			if (at[i] == ':' && (at[0] != '[' || (i > 0 && at[i - 1] == ']')))
-			{
-				host = i;
-				port = strtol(at + i + 1, &end, 10);
-				if (end != at + len || port < 1 || port > 65535)
-					return error_set(err, PGB_INVALID, false,
-									 "bootstrap.servers is host:port,..., not \"%s\"", at);
-			}
-		if (host > 2 && at[0] == '[' && at[host - 1] == ']')
+		len = strcspn(at, ", ");
+		(void) snprintf(text, sizeof(text), "%.*s", (int) len, at);
+		rest = text + strcspn(text, text[0] == '[' ? "]" : ":");
+		if (text[0] == '[' && *rest == ']')
 		{
-			if (client_add_node(c, id--, at + 1, host - 2, (int) port) == NULL)
-				return error_set(err, PGB_NO_MEMORY, true, "no memory");
+			host++;
+			*rest++ = '\0';
 		}
-		else if (host > 0 && client_add_node(c, id--, at, host, (int) port) == NULL)
+		if (*rest == ':')
+		{
+			*rest++ = '\0';
+			port = strtol(rest, &rest, 10);
+		}
+		if (*rest != '\0' || *host == '\0' || port < 1 || port > 65535)
+			return error_set(err, PGB_INVALID, false, "bootstrap.servers is host:port,..., not \"%s\"", at);
+		if (client_add_node(c, id--, wstr(host), (int) port) == NULL)
 			return error_set(err, PGB_NO_MEMORY, true, "no memory");
-		at += len + (at[len] == ',');
 	}
-	if (c->nodes == NULL)
-		return error_set(err, PGB_INVALID, false, "bootstrap.servers names no broker");
-	return 0;
+	return c->nodes != NULL ? 0 : error_set(err, PGB_INVALID, false, "bootstrap.servers names no broker");
 }
 
 Conn *
@@ -141,15 +175,38 @@ client_ready(Client *c, Node *node, ConnUse use)
 
 	if (conn->state == CONN_READY && conn->broken == 0)
 		return conn;
-	if (conn->state == CONN_DOWN && c->now >= conn->retry_at)
+	if (conn->state == CONN_DOWN && retry_due(c, &conn->retry))
 		conn_open(c, conn);
-	if (conn->state == CONN_DOWN)
-		client_wake_at(c, conn->retry_at);
 	return NULL;
 }
 
-int16_t
-client_version(const Node *node, int16_t key, int16_t most)
+#define PATIENCE 1000 /* a broker that is not connected by then is no reason not to ask the next */
+
+Conn *
+client_any(Client *c)
+{
+	Node *n = c->asked != NULL ? c->asked : c->nodes;
+
+	for (Node *tried = NULL; n != tried; n = n->next != NULL ? n->next : c->nodes)
+	{
+		Conn *conn = &n->conns[USE_CONTROL], *ready = n->gone ? NULL : client_ready(c, n, USE_CONTROL);
+		bool begun = !n->gone && conn->state != CONN_DOWN && c->now < conn->since + PATIENCE;
+
+		if (ready != NULL || begun)
+		{
+			client_wake_at(c, ready != NULL ? CLIENT_NEVER : conn->since + PATIENCE);
+			c->asked = n;
+			return ready;
+		}
+		if (tried == NULL)
+			tried = n;
+	}
+	return NULL;
+}
+
+/* -1: none in common. */
+static int16_t
+version_for(const Node *node, int16_t key, int16_t most)
 {
 	const WireApi *api = wire_api(key);
 	int16_t v = most < api->known_max ? most : api->known_max;
@@ -159,42 +216,57 @@ client_version(const Node *node, int16_t key, int16_t most)
 	return v >= api->known_min && v >= node->min[key] ? v : (int16_t) -1;
 }
 
-int
-client_send(Client *c, Conn *conn, int16_t key, int16_t most, const void *request, CallDone done, void *arg,
-			int64_t timeout, pgb_error *err)
+/* NULL: *err. */
+static Call *
+make_call(Client *c, const Node *node, const WireApi *api, int16_t most, const void *request, pgb_error *err)
 {
-	int16_t version = client_version(conn->node, key, most);
-	const WireApi *api = wire_api(key);
-	Call *call;
+	int16_t version = version_for(node, api->key, most);
+	Call *call = version < 0 ? NULL : calloc(1, sizeof(*call));
 	size_t start;
 
 	if (version < 0)
-		return error_set(err, PGB_UNSUPPORTED, false, "%s:%d knows no version of %s that we know",
-						 conn->node->host, conn->node->port, api->name);
-	call = calloc(1, sizeof(*call));
+		error_set(err, PGB_UNSUPPORTED, false, "%s:%d knows no version of %s that we know", node->host,
+				  node->port, api->name);
+	else if (call == NULL)
+		error_set(err, PGB_NO_MEMORY, true, "no memory");
 	if (call == NULL)
-		return error_set(err, PGB_NO_MEMORY, true, "no memory");
-	call->api = api;
+		return NULL;
 	call->version = version;
-	call->correlation_id = c->correlation_id++ & INT32_MAX;
+	wire_writer_init(&call->out);
+	start = wire_request_begin(&call->out, api, version, c->correlation_id, wstr(c->conf.client_id));
+	if (wire_encode(api->request, version, &call->out, request) == 0)
+		wire_frame_end(&call->out, start);
+	if (!call->out.failed)
+		return call;
+	wire_writer_free(&call->out);
+	free(call);
+	error_set(err, PGB_NO_MEMORY, true, "no memory, or more than a request can hold");
+	return NULL;
+}
+
+void
+client_send(Client *c, Conn *conn, int16_t key, int16_t most, const void *request, CallDone done, void *arg,
+			int64_t timeout)
+{
+	const WireApi *api = wire_api(key);
+	pgb_error err;
+	Call failed = {0}, *made = make_call(c, conn->node, api, most, request, &err);
+	Call *call = made != NULL ? made : &failed;
+
+	call->api = api;
+	call->correlation_id = c->correlation_id;
 	call->deadline = c->now + timeout;
 	call->node = conn->node;
 	call->done = done;
 	call->arg = arg;
 	call->no_reply = key == API_PRODUCE && ((const ProduceRequest *) request)->acks == 0;
-	wire_writer_init(&call->out);
-	start = wire_request_begin(&call->out, api, version, call->correlation_id, wstr(c->conf.client_id));
-	if (wire_encode(api->request, version, &call->out, request) == 0)
-		wire_frame_end(&call->out, start);
-	if (call->out.failed)
-	{
-		wire_writer_free(&call->out);
-		free(call);
-		return error_set(err, PGB_NO_MEMORY, true, "no memory, or more than a request can hold");
-	}
+	c->correlation_id = (c->correlation_id + 1) & INT32_MAX;
+	arena_reset(&c->arena);
 	client_wake_at(c, call->deadline);
-	conn_push(c, conn, call);
-	return 0;
+	if (made == NULL)
+		done(c, call, &err, NULL);
+	else
+		conn_push(c, conn, call);
 }
 
 /* ---- the turn ---- */
@@ -209,7 +281,6 @@ client_init(Client *c, const Conf *conf, pgb_error *err)
 	if (conf == NULL || !conf_copy(&c->conf, conf))
 		return error_set(err, PGB_INVALID, false, "no configuration, or no memory for it");
 	arena_init(&c->arena, 4096);
-	arena_init(&c->ask, 0);
 	c->controller = CLIENT_NO_NODE;
 	c->create_topics = c->conf.create_topics != 0;
 	c->epfd = epoll_create1(EPOLL_CLOEXEC);
@@ -246,9 +317,6 @@ client_free(Client *c)
 	client_free_nodes(c);
 	metadata_free(c);
 	arena_free(&c->arena);
-	arena_free(&c->ask);
-	arena_free(&c->kept);
-	frame_unref(c->kept_frame);
 	if (c->epfd >= 0)
 		(void) close(c->epfd);
 	if (c->wakefd >= 0)
@@ -286,87 +354,4 @@ client_run(Client *c, int64_t until)
 	metadata_step(c);
 	if (c->step != NULL)
 		c->step(c);
-}
-
-/* ---- calls that wait ---- */
-
-typedef struct Waiting
-{
-	bool done;
-	pgb_error err;
-	void *response;
-	Frame *frame;
-	Arena arena;
-} Waiting;
-
-/* Keeps the response beyond done: the arena is swapped for an empty one, the frame held. */
-static void
-waiting_done(Client *c, Call *call, const pgb_error *err, void *response)
-{
-	Waiting *w = call->arg;
-
-	w->done = true;
-	if (err != NULL)
-		w->err = *err;
-	else
-	{
-		Arena empty = w->arena;
-
-		w->response = response;
-		w->frame = frame_ref(call->frame);
-		w->arena = c->arena;
-		c->arena = empty;
-	}
-}
-
-static Node *
-any_node(Client *c)
-{
-	for (Node *n = c->nodes; n != NULL; n = n->next)
-		if (!n->gone && client_ready(c, n, USE_CONTROL) != NULL)
-			return n;
-	return NULL;
-}
-
-void *
-client_call(Client *c, int32_t id, int16_t key, int16_t most, const void *request, int64_t timeout,
-			pgb_error *err)
-{
-	int64_t until = client_clock() + timeout;
-	Waiting w = {0};
-	bool sent = false;
-	Conn *conn;
-	Node *node;
-
-	arena_init(&w.arena, 4096);
-	while (!w.done)
-	{
-		node = id == CLIENT_NO_NODE ? any_node(c) : client_node(c, id);
-		conn = sent || node == NULL ? NULL : client_ready(c, node, USE_CONTROL);
-		if (conn != NULL)
-		{
-			if (client_send(c, conn, key, most, request, waiting_done, &w, until - c->now, err) != 0)
-				return NULL;
-			sent = true;
-		}
-		else if (!sent && client_clock() >= until)
-		{
-			error_set(err, PGB_NO_BROKER, true, "no broker could be reached in %lld ms; %s",
-					  (long long) timeout, c->last_error.text);
-			return NULL;
-		}
-		client_run(c, sent ? CLIENT_NEVER : until);
-	}
-	if (w.response == NULL)
-	{
-		if (err != NULL)
-			*err = w.err;
-		return NULL;
-	}
-	frame_unref(c->kept_frame);
-	arena_free(&c->ask);
-	arena_free(&c->kept);
-	c->kept = w.arena;
-	c->kept_frame = w.frame;
-	return w.response;
 }

@@ -8,22 +8,23 @@
  *
  *     client_run(c, until)   epoll_wait -> replies (Call.done) -> broken and late connections -> metadata -> step
  *
- * Done functions may send and free what is theirs; they do not close connections.  A response lives in the client's
- * arena and in call->frame until done returns; frame_ref keeps the frame.
+ * Done functions free what is theirs; they do not close connections.  A response lives in the client's arena and in
+ * call->frame until done returns; frame_ref keeps the frame.  A request may be made in the arena: client_send empties it.
  */
 #ifndef CLIENT_CLIENT_H
 #define CLIENT_CLIENT_H
 
 #include <uthash.h>
+#include <utlist.h>
 
 #include "client/conf.h"
 #include "wire/errors.h"
 #include "wire/messages.h"
 
-#define CLIENT_APIS     96 /* keys that versions are kept of */
-#define CLIENT_NEVER    (INT64_MAX / 2)
-#define CLIENT_NO_NODE  (-1)
-#define CLIENT_SOFTWARE WSTR_LIT("pgbroker")
+#define CLIENT_APIS    96 /* keys that versions are kept of */
+#define CLIENT_NEVER   (INT64_MAX / 2)
+#define CLIENT_NO_NODE (-1)
+#define CLIENT_NO_CALL (-1)
 
 typedef struct Client Client;
 typedef struct Node Node;
@@ -41,12 +42,20 @@ typedef struct Frame
 Frame *frame_ref(Frame *f);
 void frame_unref(Frame *f);
 
+/* Something that is asked for, again and again after failures: between them is a backoff that grows. */
+typedef struct Retry
+{
+	bool open;    /* asked, not answered */
+	int failures; /* one after another */
+	int64_t at;   /* not before */
+} Retry;
+
 /* err NULL: `response` is decoded, as call->version describes it. */
 typedef void (*CallDone)(Client *c, Call *call, const pgb_error *err, void *response);
 
 struct Call
 {
-	Call *next;
+	Call *prev, *next;
 	const WireApi *api;
 	int16_t version;
 	bool no_reply; /* done is called, with a NULL response, when it is on its way */
@@ -83,12 +92,11 @@ struct Conn
 	ConnState state;
 	bool want_write;         /* epoll watches for room */
 	int64_t since, deadline; /* of CONNECTING */
-	int64_t retry_at;        /* DOWN */
-	int failures;
-	int broken; /* errno of a failed write; looked at by client_run */
-	Call *first, *last;
-	Call *unsent; /* the first that is not wholly sent */
-	size_t sent;  /* bytes of it */
+	Retry retry;             /* DOWN */
+	int broken;              /* errno of a failed write; looked at by client_run */
+	Call *calls;             /* without an answer, in order */
+	Call *unsent;            /* the first that is not wholly sent */
+	size_t sent;             /* bytes of it */
 	int n_calls;
 	uint8_t head[4];
 	size_t head_got;
@@ -103,9 +111,10 @@ struct Node
 	char *host;
 	int port;
 	char rack[64];
-	bool gone;         /* not in the last metadata */
-	bool wanted, full; /* scratch of one fetch_step */
-	int tries;         /* which of the name's addresses is next */
+	bool gone;       /* not in the last metadata */
+	bool full;       /* scratch of a consumer's step, as the next */
+	unsigned wanted; /* bits of questions */
+	int tries;       /* which of the name's addresses is next */
 	int16_t min[CLIENT_APIS], max[CLIENT_APIS];
 	Conn conns[USE_COUNT];
 };
@@ -140,23 +149,19 @@ struct Client
 	int32_t correlation_id;
 	Node *nodes;
 	Topic *topics;
+	Node *asked; /* of the last client_any */
 	Arena arena;
-	Arena
-		ask; /* requests for client_call, which takes turns before it sends: they would lose what is in `arena` */
-	Arena kept; /* of the last client_call */
-	Frame *kept_frame;
 	void (*step)(Client *c);
 	void *owner;
 	bool interrupted;
 	pgb_error last_error; /* of a connection */
 	char cluster_id[64];
 	int32_t controller;
-	bool meta_wanted, meta_asked, create_topics;
-	int meta_failures;
+	bool create_topics;
+	bool meta_wanted;
+	Retry meta;
 	uint32_t meta_version;
-	int64_t meta_at;    /* not before */
 	int64_t meta_fresh; /* until */
-	Node *meta_node;
 };
 
 /* ---- client.c ---- */
@@ -173,29 +178,32 @@ void client_wake_at(Client *c, int64_t when);
 int client_timeout(const Client *c); /* milliseconds until client_run has to be called */
 uint64_t client_random(Client *c);
 
-/* Before the n-th retry (1, 2, ...): doubled, bounded, a fifth more or less. */
-int64_t client_backoff(Client *c, int n);
+/* Is it to be asked for now? If its time has not come, the client wakes up then. */
+bool retry_due(Client *c, const Retry *r);
+void retry_later(Client *c, Retry *r); /* it failed */
+
+/* Room for one more behind `n` items of `size` in *(void **) array, which doubles; false: no memory. */
+bool array_room(void *array, size_t n, size_t size) __attribute__((warn_unused_result));
+
+/* error_set, with what is wrong with the connections behind it. */
+int client_late(const Client *c, pgb_error *err, int code, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
 
 Node *client_node(Client *c, int32_t id); /* NULL: unknown */
-Node *client_add_node(Client *c, int32_t id, const char *host, size_t len, int port);
+Node *client_add_node(Client *c, int32_t id, WStr host, int port);
 
 /* A connection that is ready, or NULL: then it is being made, or waits for its next try. */
 Conn *client_ready(Client *c, Node *node, ConnUse use);
-int16_t client_version(const Node *node, int16_t key, int16_t most); /* -1: not in common */
+
+/* To whichever broker is there (USE_CONTROL): that of last time, or while it is not to be had the next ones. */
+Conn *client_any(Client *c);
 
 /*
- * Sends a request in the highest version up to `most` that both sides know.  -1, and nothing is called, when there is
- * no such version or no memory.
+ * Sends a request in the highest version up to `most` that both sides know.  `done` is called once, with the
+ * correlation id that c->correlation_id is now; before this returns when there is no such version or no memory.
  */
-int client_send(Client *c, Conn *conn, int16_t key, int16_t most, const void *request, CallDone done,
-				void *arg, int64_t timeout, pgb_error *err) __attribute__((warn_unused_result));
-
-/*
- * The same, waiting for the response, which lives until the next call of anything here.  `id`: a broker, or
- * CLIENT_NO_NODE for whichever is there.  NULL: *err.
- */
-void *client_call(Client *c, int32_t id, int16_t key, int16_t most, const void *request, int64_t timeout,
-				  pgb_error *err);
+void client_send(Client *c, Conn *conn, int16_t key, int16_t most, const void *request, CallDone done,
+				 void *arg, int64_t timeout);
 
 /* ---- conn.c ---- */
 
@@ -207,7 +215,8 @@ void conn_close(Client *c, Conn *conn, const pgb_error *why);
 
 /* ---- metadata.c ---- */
 
-Topic *metadata_topic(Client *c, const char *name, size_t len); /* known from now on; NULL: no memory */
+Topic *metadata_find(const Client *c, WStr name); /* NULL: nobody has asked for it */
+Topic *metadata_topic(Client *c, WStr name);      /* asked for from now on; NULL: no memory */
 void metadata_want(Client *c);
 void metadata_step(Client *c);
 void metadata_free(Client *c);
@@ -218,10 +227,30 @@ Node *metadata_leader(Client *c, const Topic *t, int32_t partition);
 /* Has the topic been unknown or refused for too long? -1 and *err, else 0. */
 int metadata_failed(Client *c, const Topic *t, pgb_error *err);
 
-static inline WStr
-wstr_n(const char *s, size_t len)
+/* ---- by_topic.c ---- */
+
+/*
+ * Where a message has its topics, and these their partitions: many have a list of lists whose structs begin with a
+ * name and with a number.
+ */
+typedef struct ByTopic
 {
-	return (WStr){s, (int32_t) len};
-}
+	const WireMsg *topic, *part; /* part NULL: just the numbers */
+	size_t topics, n_topics;     /* in the message */
+	size_t parts, n_parts;       /* in a topic */
+} ByTopic;
+
+#define BY_TOPIC(Message, topics, Topic_, parts, part_desc)                                                  \
+	{                                                                                                        \
+		&Topic_##_desc, part_desc, offsetof(Message, topics), offsetof(Message, n_##topics),                 \
+			offsetof(Topic_, parts), offsetof(Topic_, n_##parts)                                             \
+	}
+
+/* One more partition in a message; its struct is good until the next one.  NULL: no memory. */
+void *by_topic_add(const ByTopic *at, Arena *a, void *message, WStr topic, int32_t index);
+
+/* Calls for each partition in a message whose topic the client knows. */
+void by_topic_each(const ByTopic *at, Client *c, const void *message,
+				   void (*look)(void *arg, Topic *t, int32_t index, const void *part), void *arg);
 
 #endif

@@ -61,46 +61,39 @@ word_index(const char *words, const char *word)
 }
 
 static int
-set_number(Conf *conf, const Row *row, const char *value, pgb_error *err)
-{
-	char *end;
-	long long v;
-
-	/* Kafka's word for it. */
-	if (strcmp(row->name, "acks") == 0 && strcmp(value, "all") == 0)
-		value = "-1";
-	errno = 0;
-	v = strtoll(value, &end, 10);
-	if (*value == '\0' || *end != '\0' || errno != 0 || v < row->min || v > row->max)
-		return error_set(err, PGB_INVALID, false, "%s is a number from %lld to %lld, not \"%s\"", row->name,
-						 (long long) row->min, (long long) row->max, value);
-	*(int64_t *) field(conf, row) = v;
-	return 0;
-}
-
-static int
 set_row(Conf *conf, const Row *row, const char *value, pgb_error *err)
 {
-	if (row->kind == ROW_NUMBER)
-		return set_number(conf, row, value, err);
-	if (row->kind == ROW_WORD)
+	const char *number =
+		strcmp(row->name, "acks") == 0 && strcmp(value, "all") == 0 ? "-1" : value; /* Kafka's word */
+	char *end, *copy, **text = field(conf, row);
+	long long v;
+	int word;
+
+	switch (row->kind)
 	{
-		int i = word_index(row->words, value);
-
-		if (i < 0)
-			return error_set(err, PGB_INVALID, false, "%s is one of %s, not \"%s\"", row->name, row->words,
-							 value);
-		*(int *) field(conf, row) = i;
-		return 0;
+		case ROW_NUMBER:
+			errno = 0;
+			v = strtoll(number, &end, 10);
+			if (*number == '\0' || *end != '\0' || errno != 0 || v < row->min || v > row->max)
+				return error_set(err, PGB_INVALID, false, "%s is a number from %lld to %lld, not \"%s\"",
+								 row->name, (long long) row->min, (long long) row->max, value);
+			*(int64_t *) field(conf, row) = v;
+			return 0;
+		case ROW_WORD:
+			word = word_index(row->words, value);
+			if (word < 0)
+				return error_set(err, PGB_INVALID, false, "%s is one of %s, not \"%s\"", row->name,
+								 row->words, value);
+			*(int *) field(conf, row) = word;
+			return 0;
+		default:
+			copy = strdup(value);
+			if (copy == NULL)
+				return error_set(err, PGB_NO_MEMORY, true, "no memory");
+			free(*text);
+			*text = copy;
+			return 0;
 	}
-	char **text = field(conf, row);
-	char *copy = strdup(value);
-
-	if (copy == NULL)
-		return error_set(err, PGB_NO_MEMORY, true, "no memory");
-	free(*text);
-	*text = copy;
-	return 0;
 }
 
 pgb_conf *

@@ -66,29 +66,18 @@ watch(Client *c, Conn *conn, bool want_write, int op)
 void
 conn_close(Client *c, Conn *conn, const pgb_error *why)
 {
-	Call *call = conn->first;
+	Call *calls = conn->calls, *call, *next;
 
 	if (conn->fd >= 0)
 		(void) close(conn->fd);
-	conn->fd = -1;
 	frame_unref(conn->in);
-	conn->in = NULL;
-	conn->head_got = 0;
-	conn->broken = 0;
-	conn->first = conn->last = conn->unsent = NULL;
-	conn->sent = 0;
-	conn->n_calls = 0;
-	conn->state = CONN_DOWN;
-	conn->failures++;
+	*conn = (Conn){.node = conn->node, .fd = -1, .retry = conn->retry};
 	conn->node->tries++;
-	conn->retry_at = c->now + client_backoff(c, conn->failures);
+	retry_later(c, &conn->retry);
 	c->last_error = *why;
-	while (call != NULL)
+	DL_FOREACH_SAFE (calls, call, next)
 	{
-		Call *next = call->next;
-
 		call_end(c, call, why, NULL);
-		call = next;
 	}
 	client_wake_at(c, c->now);
 }
@@ -116,7 +105,7 @@ conn_open(Client *c, Conn *conn)
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
 	struct addrinfo *list, *a;
 	char port[16];
-	int rc, n = 0, one = 1;
+	int rc, one = 1;
 
 	(void) snprintf(port, sizeof(port), "%d", conn->node->port);
 	rc = getaddrinfo(conn->node->host, port, &hints, &list);
@@ -125,11 +114,9 @@ conn_open(Client *c, Conn *conn)
 		fail(c, conn, PGB_TRANSPORT, "the name cannot be looked up: %s", gai_strerror(rc));
 		return;
 	}
-	for (a = list; a != NULL; a = a->ai_next)
-		n++;
 	a = list;
-	for (int skip = conn->node->tries % n; skip > 0 && a->ai_next != NULL; skip--)
-		a = a->ai_next;
+	for (int skip = conn->node->tries % 16; skip > 0; skip--)
+		a = a->ai_next != NULL ? a->ai_next : list;
 	conn->fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	rc = conn->fd < 0 ? -1 : connect(conn->fd, a->ai_addr, a->ai_addrlen);
 	freeaddrinfo(list);
@@ -151,11 +138,9 @@ versions_done(Client *c, Call *call, const pgb_error *err, void *response)
 	Conn *conn = call->arg;
 	ApiVersionsResponse *resp = response;
 
-	if (err != NULL)
-		return; /* the connection is being closed */
-	if (resp->error_code != 0 && resp->error_code != KERR_UNSUPPORTED_VERSION)
+	if (err != NULL || (resp->error_code != 0 && resp->error_code != KERR_UNSUPPORTED_VERSION))
 	{
-		conn->broken = EPROTO;
+		conn->broken = conn->fd < 0 ? 0 : err != NULL ? ENOMEM : EPROTO;
 		client_wake_at(c, c->now);
 		return;
 	}
@@ -172,15 +157,14 @@ versions_done(Client *c, Call *call, const pgb_error *err, void *response)
 		}
 	}
 	conn->state = CONN_READY;
-	conn->failures = 0;
+	conn->retry = (Retry){0};
 }
 
 static void
 connected(Client *c, Conn *conn)
 {
-	ApiVersionsRequest req = {CLIENT_SOFTWARE, WSTR_LIT(PGB_VERSION_TEXT)};
+	ApiVersionsRequest req = {WSTR_LIT("pgbroker"), WSTR_LIT(PGB_VERSION_TEXT)};
 	socklen_t len = sizeof(int);
-	pgb_error err;
 	int e = 0;
 
 	if (getsockopt(conn->fd, SOL_SOCKET, SO_ERROR, &e, &len) != 0)
@@ -192,9 +176,7 @@ connected(Client *c, Conn *conn)
 	}
 	conn->state = CONN_VERSIONS;
 	conn->node->min[API_API_VERSIONS] = conn->node->max[API_API_VERSIONS] = 3;
-	if (client_send(c, conn, API_API_VERSIONS, 3, &req, versions_done, conn, c->conf.connect_timeout, &err) !=
-		0)
-		conn->broken = ENOMEM;
+	client_send(c, conn, API_API_VERSIONS, 3, &req, versions_done, conn, c->conf.connect_timeout);
 }
 
 /* ---- writing ---- */
@@ -228,19 +210,9 @@ call_iov(const Call *call, size_t skip, struct iovec *iov)
 }
 
 static void
-unlink_call(Conn *conn, Call *call)
+take_call(Conn *conn, Call *call)
 {
-	Call **at = &conn->first;
-	Call *before = NULL;
-
-	while (*at != call)
-	{
-		before = *at;
-		at = &before->next;
-	}
-	*at = call->next;
-	if (conn->last == call)
-		conn->last = before;
+	DL_DELETE(conn->calls, call);
 	conn->n_calls--;
 }
 
@@ -268,7 +240,7 @@ flush(Client *c, Conn *conn)
 		conn->sent = 0;
 		if (call->no_reply)
 		{
-			unlink_call(conn, call);
+			take_call(conn, call);
 			call_end(c, call, NULL, NULL);
 		}
 	}
@@ -279,11 +251,7 @@ flush(Client *c, Conn *conn)
 void
 conn_push(Client *c, Conn *conn, Call *call)
 {
-	if (conn->last != NULL)
-		conn->last->next = call;
-	else
-		conn->first = call;
-	conn->last = call;
+	DL_APPEND(conn->calls, call);
 	if (conn->unsent == NULL)
 		conn->unsent = call;
 	conn->n_calls++;
@@ -323,7 +291,7 @@ call_decode(Client *c, Call *call, void **out, const char **why)
 static void
 answered(Client *c, Conn *conn)
 {
-	Call *call = conn->first;
+	Call *call = conn->calls;
 	const char *why = "an answer without a question";
 	void *response;
 
@@ -340,54 +308,39 @@ answered(Client *c, Conn *conn)
 		fail(c, conn, PGB_PROTOCOL, "the answer to %s cannot be read (%s)", call->api->name, why);
 		return;
 	}
-	conn->first = call->next;
-	if (conn->last == call)
-		conn->last = NULL;
-	conn->n_calls--;
+	take_call(conn, call);
 	call_end(c, call, NULL, response);
 }
 
-static int
-begin_frame(Client *c, Conn *conn)
+/* For a frame whose head is there, or to double what was taken for one, up to what it was said to need. */
+static bool
+make_room(Client *c, Conn *conn)
 {
-	uint32_t size = get_be32(conn->head);
+	size_t cap = conn->in == NULL ? FRAME_START : conn->in_cap * 2;
+	Frame *in;
 
-	if (size < 4 || size > (uint64_t) c->conf.receive_max)
+	if (conn->in == NULL)
+		conn->in_size = get_be32(conn->head);
+	if (conn->in_size < 4 || conn->in_size > (size_t) c->conf.receive_max)
 	{
 		fail(c, conn, PGB_PROTOCOL,
-			 "the answer would be of %u bytes: no broker, a listener that wants TLS, or above "
+			 "the answer would be of %zu bytes: no broker, a listener that wants TLS, or above "
 			 "receive.message.max.bytes",
-			 size);
-		return -1;
+			 conn->in_size);
+		return false;
 	}
-	conn->head_got = 0;
-	conn->in_size = size;
-	conn->in_cap = size < FRAME_START ? size : FRAME_START;
-	conn->in = malloc(sizeof(Frame) + conn->in_cap);
-	if (conn->in == NULL)
-	{
-		fail(c, conn, PGB_NO_MEMORY, "no memory for an answer of %u bytes", size);
-		return -1;
-	}
-	conn->in->refs = 1;
-	conn->in->len = 0;
-	return 0;
-}
-
-static int
-grow_frame(Client *c, Conn *conn)
-{
-	size_t cap = conn->in_size - conn->in_cap < conn->in_cap ? conn->in_size : conn->in_cap * 2;
-	Frame *grown = realloc(conn->in, sizeof(Frame) + cap);
-
-	if (grown == NULL)
+	conn->in_cap = cap < conn->in_size ? cap : conn->in_size;
+	in = realloc(conn->in, sizeof(Frame) + conn->in_cap);
+	if (in == NULL)
 	{
 		fail(c, conn, PGB_NO_MEMORY, "no memory for an answer of %zu bytes", conn->in_size);
-		return -1;
+		return false;
 	}
-	conn->in = grown;
-	conn->in_cap = cap;
-	return 0;
+	if (conn->in == NULL)
+		*in = (Frame){.refs = 1};
+	conn->in = in;
+	conn->head_got = 0;
+	return true;
 }
 
 static void
@@ -427,11 +380,10 @@ receive_some(Client *c, Conn *conn)
 		conn->in->len += body;
 		if (conn->in->len == conn->in_size)
 			answered(c, conn);
-		else if (conn->in->len == conn->in_cap && grow_frame(c, conn) != 0)
+		else if (conn->in->len == conn->in_cap && !make_room(c, conn))
 			return false;
 	}
-	if (conn->fd >= 0 && conn->in == NULL && conn->head_got == sizeof(conn->head) &&
-		begin_frame(c, conn) != 0)
+	if (conn->fd >= 0 && conn->in == NULL && conn->head_got == sizeof(conn->head) && !make_room(c, conn))
 		return false;
 	return conn->fd >= 0 && conn->broken == 0 && got == room + iov[1].iov_len;
 }
@@ -459,10 +411,10 @@ conn_check(Client *c, Conn *conn)
 		closed(c, conn, conn->broken);
 	else if (conn->state == CONN_CONNECTING && c->now >= conn->deadline)
 		fail(c, conn, PGB_TRANSPORT, "no connection within %lld ms", (long long) c->conf.connect_timeout);
-	else if (conn->first != NULL && c->now >= conn->first->deadline)
-		fail(c, conn, PGB_TIMED_OUT, "no answer to %s in time", conn->first->api->name);
+	else if (conn->calls != NULL && c->now >= conn->calls->deadline)
+		fail(c, conn, PGB_TIMED_OUT, "no answer to %s in time", conn->calls->api->name);
 	else
 		client_wake_at(c, conn->state == CONN_CONNECTING ? conn->deadline
-						  : conn->first != NULL          ? conn->first->deadline
+						  : conn->calls != NULL          ? conn->calls->deadline
 														 : CLIENT_NEVER);
 }

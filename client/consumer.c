@@ -8,16 +8,8 @@
 bool
 places_add(PlaceList *list, const char *topic, int32_t partition, int64_t offset)
 {
-	if (list->n == list->cap)
-	{
-		size_t cap = list->cap == 0 ? 8 : list->cap * 2;
-		pgb_place *more = realloc(list->at, sizeof(*more) * cap);
-
-		if (more == NULL)
-			return false;
-		list->at = more;
-		list->cap = cap;
-	}
+	if (!array_room(&list->at, list->n, sizeof(*list->at)))
+		return false;
 	list->at[list->n++] = (pgb_place){topic, partition, offset, 0};
 	return true;
 }
@@ -30,10 +22,10 @@ places_clear(PlaceList *list)
 }
 
 bool
-places_have(const PlaceList *list, const char *topic, int32_t partition)
+places_have(const PlaceList *list, const FromPart *p)
 {
 	for (size_t i = 0; i < list->n; i++)
-		if (list->at[i].partition == partition && strcmp(list->at[i].topic, topic) == 0)
+		if (list->at[i].partition == p->key.index && list->at[i].topic == p->key.topic->name)
 			return true;
 	return false;
 }
@@ -41,26 +33,21 @@ places_have(const PlaceList *list, const char *topic, int32_t partition)
 /* ---- partitions ---- */
 
 FromPart *
-consumer_find(const pgb_consumer *c, const Topic *t, int32_t index)
+consumer_find(FromPart *set, const Topic *t, int32_t index)
 {
 	FromKey key = {(Topic *) (uintptr_t) t, index};
 	FromPart *p;
 
 	/* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): FromKey has no padding */
-	HASH_FIND(hh, c->parts, &key, sizeof(key), p);
+	HASH_FIND(hh, set, &key, sizeof(key), p);
 	return p;
 }
 
 static FromPart *
 find_by_name(const pgb_consumer *c, const char *topic, int32_t partition, pgb_error *err)
 {
-	FromPart *p = NULL;
-	Topic *t = NULL;
+	FromPart *p = consumer_find(c->parts, metadata_find(&c->c, wstr(topic)), partition);
 
-	if (topic != NULL)
-		HASH_FIND(hh, c->c.topics, topic, strlen(topic), t);
-	if (t != NULL)
-		p = consumer_find(c, t, partition);
 	if (p == NULL)
 		error_set(err, PGB_STATE, false, "topic \"%s\", partition %d is not assigned to this consumer",
 				  topic == NULL ? "" : topic, partition);
@@ -68,31 +55,26 @@ find_by_name(const pgb_consumer *c, const char *topic, int32_t partition, pgb_er
 }
 
 FromPart *
-consumer_add(pgb_consumer *c, Topic *t, int32_t index)
+consumer_add(FromPart **set, Topic *t, int32_t index)
 {
-	FromPart *p = consumer_find(c, t, index);
+	FromPart *p = calloc(1, sizeof(*p));
 
-	if (p != NULL)
-		return p;
-	p = calloc(1, sizeof(*p));
 	if (p == NULL)
 		return NULL;
 	p->key = (FromKey){t, index};
-	p->committed = p->end = p->stored = PGB_UNKNOWN;
-	HASH_ADD(hh, c->parts, key, sizeof(p->key), p);
+	p->state = IDLE;
+	p->position = p->committed = p->end = p->stored = PGB_UNKNOWN;
+	HASH_ADD(hh, *set, key, sizeof(p->key), p);
 	return p;
 }
 
 void
 consumer_place(pgb_consumer *c, FromPart *p, FromState state, int64_t when)
 {
-	fetch_drop(c, p);
-	p->serial = ++c->serial;
+	read_drop(c, p);
 	p->state = state;
 	p->when = when;
-	p->asked = false;
-	p->failures = 0;
-	p->retry_at = 0;
+	p->retry = (Retry){0};
 	p->position = p->fetch_at = state == FETCHING ? when : PGB_UNKNOWN;
 	client_wake_at(&c->c, 0);
 }
@@ -100,7 +82,7 @@ consumer_place(pgb_consumer *c, FromPart *p, FromState state, int64_t when)
 void
 consumer_remove(pgb_consumer *c, FromPart *p)
 {
-	fetch_drop(c, p);
+	read_drop(c, p);
 	if (c->reading == p)
 		c->reading = NULL;
 	HASH_DEL(c->parts, p);
@@ -108,15 +90,21 @@ consumer_remove(pgb_consumer *c, FromPart *p)
 	free(p);
 }
 
+static bool
+is_place(int64_t offset)
+{
+	return offset >= 0 || offset == PGB_EARLIEST || offset == PGB_LATEST || offset == PGB_COMMITTED;
+}
+
 static void
 place_at(pgb_consumer *c, FromPart *p, int64_t offset)
 {
 	if (offset == PGB_COMMITTED && c->c.conf.group_id[0] == '\0')
-		offsets_reset(c, p, "no group.id");
+		consumer_reset(c, p, "no group.id");
 	else if (offset == PGB_COMMITTED)
-		consumer_place(c, p, START_COMMITTED, 0);
+		consumer_place(c, p, ASK_COMMITTED, 0);
 	else if (offset == PGB_EARLIEST || offset == PGB_LATEST)
-		consumer_place(c, p, START_TIME, offset);
+		consumer_place(c, p, ASK_TIME, offset);
 	else
 		consumer_place(c, p, FETCHING, offset);
 }
@@ -137,8 +125,8 @@ step(Client *client)
 
 	group_find_coordinator(c);
 	group_step(c);
-	offsets_step(c);
-	fetch_step(c);
+	consumer_ask(c);
+	commit_step(c);
 }
 
 pgb_consumer *
@@ -169,38 +157,27 @@ pgb_consumer_new(const pgb_conf *conf, pgb_error *err)
 	return c;
 }
 
-static void
-free_topics(pgb_consumer *c)
-{
-	for (size_t i = 0; i < c->n_topics; i++)
-		free(c->topics[i]);
-	free(c->topics);
-	c->topics = NULL;
-	c->n_topics = 0;
-}
-
 int
 pgb_subscribe(pgb_consumer *c, const char *const *topics, size_t n, pgb_error *err)
 {
+	Topic **list;
+
 	if (n > 0 && c->c.conf.group_id[0] == '\0')
 		return error_set(err, PGB_STATE, false,
 						 "a subscription shares partitions in a group: set group.id, or use pgb_assign");
 	if (n > 0 && c->group == GROUP_NONE && c->parts != NULL)
 		return error_set(err, PGB_STATE, false,
 						 "pgb_assign and pgb_subscribe exclude each other; pgb_assign nothing first");
-	free_topics(c);
-	c->topics = n == 0 ? NULL : calloc(n, sizeof(*c->topics));
-	for (size_t i = 0; i < n && c->topics != NULL; i++)
-	{
-		char *name = strdup(topics[i]);
-
-		if (name == NULL || metadata_topic(&c->c, name, strlen(name)) == NULL)
+	list = calloc(n + 1, sizeof(*list));
+	for (size_t i = 0; i < n; i++)
+		if (list == NULL || (list[i] = metadata_topic(&c->c, wstr(topics[i]))) == NULL)
 		{
-			free(name);
+			free(list);
 			return error_set(err, PGB_NO_MEMORY, true, "no memory");
 		}
-		c->topics[c->n_topics++] = name;
-	}
+	free(c->topics);
+	c->topics = list;
+	c->n_topics = n;
 	if (n == 0)
 		group_leave(c, 5000);
 	else
@@ -222,15 +199,14 @@ pgb_assign(pgb_consumer *c, const pgb_place *places, size_t n, pgb_error *err)
 	}
 	for (size_t i = 0; i < n; i++)
 	{
-		Topic *t = metadata_topic(&c->c, places[i].topic, strlen(places[i].topic));
+		Topic *t = metadata_topic(&c->c, wstr(places[i].topic));
 
-		p = t == NULL ? NULL : consumer_add(c, t, places[i].partition);
-		if (p == NULL)
-			return error_set(err, PGB_NO_MEMORY, true, "no memory");
-		if (places[i].partition < 0 || (places[i].offset < 0 && places[i].offset != PGB_EARLIEST &&
-										places[i].offset != PGB_LATEST && places[i].offset != PGB_COMMITTED))
+		if (places[i].partition < 0 || !is_place(places[i].offset))
 			return error_set(err, PGB_INVALID, false, "topic \"%s\": partition %d, offset %lld is no place",
-							 t->name, places[i].partition, (long long) places[i].offset);
+							 places[i].topic, places[i].partition, (long long) places[i].offset);
+		p = t == NULL ? NULL : consumer_find(c->parts, t, places[i].partition);
+		if (p == NULL && (t == NULL || (p = consumer_add(&c->parts, t, places[i].partition)) == NULL))
+			return error_set(err, PGB_NO_MEMORY, true, "no memory");
 		place_at(c, p, places[i].offset);
 	}
 	return 0;
@@ -238,31 +214,13 @@ pgb_assign(pgb_consumer *c, const pgb_place *places, size_t n, pgb_error *err)
 
 /* ---- polling ---- */
 
-static void
-tell_commits(pgb_consumer *c)
-{
-	CommitResult *r;
-
-	while ((r = c->results_first) != NULL)
-	{
-		c->results_first = r->next;
-		if (r->next == NULL)
-			c->results_last = NULL;
-		if (c->c.conf.on_commit != NULL)
-			c->c.conf.on_commit(c, r->places.at, r->places.n, r->err.code == 0 ? NULL : &r->err,
-								c->c.conf.on_commit_arg);
-		places_clear(&r->places);
-		free(r);
-	}
-}
-
 void
 consumer_callbacks(pgb_consumer *c)
 {
 	if (c->in_callback)
 		return;
 	c->in_callback = true;
-	tell_commits(c);
+	commit_tell(c);
 	group_revoke(c);
 	c->in_callback = false;
 }
@@ -276,8 +234,7 @@ look_for_unknown(pgb_consumer *c)
 	bool unknown = false;
 
 	for (size_t i = 0; i < c->n_topics && !unknown; i++)
-		unknown =
-			metadata_failed(&c->c, metadata_topic(&c->c, c->topics[i], strlen(c->topics[i])), &err) != 0;
+		unknown = metadata_failed(&c->c, c->topics[i], &err) != 0;
 	HASH_ITER (hh, c->parts, p, next)
 	{
 		unknown = unknown || metadata_failed(&c->c, p->key.topic, &err) != 0;
@@ -317,7 +274,7 @@ pgb_poll(pgb_consumer *c, pgb_record *records, int max, int timeout_ms, pgb_erro
 	int64_t until = client_clock() + timeout_ms;
 	FromPart *p, *next;
 
-	fetch_free_used(c);
+	read_free_used(c);
 	if (c->c.conf.auto_commit)
 		HASH_ITER (hh, c->parts, p, next)
 		{
@@ -329,7 +286,7 @@ pgb_poll(pgb_consumer *c, pgb_record *records, int max, int timeout_ms, pgb_erro
 
 		if (check(c, err) != 0)
 			return -1;
-		n = fetch_take(c, records, max);
+		n = read_take(c, records, max);
 		if (n == 0 && c->failure.code != 0)
 			continue;
 		/* Keeps the next answers coming while the application works. */
@@ -339,7 +296,7 @@ pgb_poll(pgb_consumer *c, pgb_record *records, int max, int timeout_ms, pgb_erro
 		{
 			if (n == 0)
 				client_run(&c->c, 0);
-			return n > 0 ? n : fetch_take(c, records, max);
+			return n > 0 ? n : read_take(c, records, max);
 		}
 		client_run(&c->c, until);
 	}
@@ -369,7 +326,7 @@ pgb_seek(pgb_consumer *c, const char *topic, int32_t partition, int64_t offset, 
 
 	if (p == NULL)
 		return -1;
-	if (offset < 0 && offset != PGB_EARLIEST && offset != PGB_LATEST && offset != PGB_COMMITTED)
+	if (!is_place(offset))
 		return error_set(err, PGB_INVALID, false, "%lld is no offset", (long long) offset);
 	place_at(c, p, offset);
 	return 0;
@@ -384,7 +341,7 @@ pgb_seek_time(pgb_consumer *c, const char *topic, int32_t partition, int64_t tim
 		return -1;
 	if (timestamp < 0)
 		return error_set(err, PGB_INVALID, false, "%lld is no time", (long long) timestamp);
-	consumer_place(c, p, START_TIME, timestamp);
+	consumer_place(c, p, ASK_TIME, timestamp);
 	return 0;
 }
 
@@ -449,7 +406,7 @@ int
 pgb_partitions(pgb_consumer *c, const char *topic, int timeout_ms, pgb_error *err)
 {
 	int64_t until = client_clock() + timeout_ms;
-	Topic *t = metadata_topic(&c->c, topic, strlen(topic));
+	Topic *t = metadata_topic(&c->c, wstr(topic));
 
 	if (t == NULL)
 		return error_set(err, PGB_NO_MEMORY, true, "no memory");
@@ -458,10 +415,10 @@ pgb_partitions(pgb_consumer *c, const char *topic, int timeout_ms, pgb_error *er
 		if (metadata_failed(&c->c, t, err) != 0)
 			return -1;
 		if (client_clock() >= until)
-			return t->code != 0 ? error_kafka(err, t->code, "topic \"%s\"", t->name)
-								: error_set(err, PGB_NO_BROKER, true,
-											"no broker said in %d ms what topic \"%s\" is; %s", timeout_ms,
-											topic, c->c.last_error.text);
+			return t->code != 0
+					   ? error_kafka(err, t->code, "topic \"%s\"", t->name)
+					   : client_late(&c->c, err, PGB_NO_BROKER,
+									 "no broker said in %d ms what topic \"%s\" is", timeout_ms, topic);
 		client_run(&c->c, until);
 	}
 	return t->n;
@@ -476,8 +433,8 @@ pgb_consumer_fd(const pgb_consumer *c)
 int
 pgb_consumer_timeout(const pgb_consumer *c)
 {
-	if (c->failure.code != 0 || c->results_first != NULL || c->group == GROUP_LEAVING_OLD ||
-		c->group == GROUP_TAKING || fetch_waiting(c))
+	if (c->failure.code != 0 || c->results != NULL || c->group == GROUP_LEAVING_OLD ||
+		c->group == GROUP_TAKING || read_waiting(c))
 		return 0;
 	return client_timeout(&c->c);
 }
@@ -494,19 +451,19 @@ pgb_consumer_close(pgb_consumer *c, int timeout_ms)
 		p->stored = p->position;
 	}
 	if (c->group == GROUP_NONE)
-		offsets_auto_commit(c, timeout_ms);
+		commit_before_loss(c, timeout_ms);
 	group_leave(c, timeout_ms);
 	consumer_callbacks(c);
 	c->c.step = NULL;
 	client_free_nodes(&c->c);
-	tell_commits(c);
+	commit_tell(c);
 	HASH_ITER (hh, c->parts, p, next)
 	{
 		consumer_remove(c, p);
 	}
-	fetch_free_used(c);
+	read_free_used(c);
 	group_clear(c);
-	free_topics(c);
+	free(c->topics);
 	wire_writer_free(&c->scratch);
 	client_free(&c->c);
 	free(c);

@@ -2,14 +2,14 @@
  * consumer.h: the consumer's insides.
  *
  *     consumer.c          the calls of pgbroker.h, the loop of pgb_poll
- *     consumer_fetch.c    Fetch, and records out of what came
- *     consumer_offsets.c  where to begin (OffsetFetch, ListOffsets)
+ *     consumer_ask.c      the questions of partitions: where to begin (OffsetFetch, ListOffsets), and Fetch
+ *     consumer_read.c     records out of what was fetched
  *     consumer_commit.c   commits
  *     group.c             the coordinator, and our membership
  *     group_protocol.c    what members tell each other, and the leader's work
  *
- * A partition (FromPart) goes  START_COMMITTED -> START_TIME -> FETCHING;  a seek puts it back.  Each of these steps has
- * a new `serial`: an answer to a question that was asked under another one is dropped, so a partition that was
+ * A partition (FromPart) goes  ASK_COMMITTED -> ASK_TIME -> FETCHING;  a seek puts it back.  It knows the one call that
+ * asks for it, and forgets it with each of these steps: an answer to another call is dropped, so a partition that was
  * revoked, given again or moved never sees what belongs to its former life.
  *
  * Callbacks of the application run from consumer_callbacks only, at the top of pgb_poll and pgb_consumer_work; state
@@ -21,25 +21,24 @@
 #include "client/client.h"
 #include "wire/record.h"
 
-#define CHUNKS_AHEAD 2 /* answers that wait for pgb_poll in a partition */
-
+/* What a partition asks for; an index of the table of questions. */
 typedef enum FromState
 {
-	START_COMMITTED, /* the group's offset is asked for */
-	START_TIME,      /* the offset of `when` is asked for */
-	START_FAILED,    /* the application has been told; a seek helps */
-	FETCHING
+	ASK_COMMITTED, /* the group's offset */
+	ASK_TIME,      /* the offset of `when` */
+	FETCHING,
+	IDLE /* nothing: the application has been told why, and a seek helps */
 } FromState;
 
 /* Batches of one partition in a frame. */
 typedef struct Chunk
 {
-	struct Chunk *next;
+	struct Chunk *prev, *next;
 	Frame *frame;
 	const uint8_t *at, *end;
 	size_t size; /* of records, read or not */
 	int32_t n_aborted, next_aborted;
-	int64_t (*aborted)[2]; /* producer id, first offset; by rising offset */
+	int64_t aborted[][2]; /* producer id, first offset; by rising offset */
 } Chunk;
 
 typedef struct FromKey
@@ -54,22 +53,21 @@ typedef struct FromPart
 	FromKey key;
 	FromState state;
 	bool paused;
-	bool asked; /* a question or a fetch is on its way */
-	uint32_t serial;
-	int64_t when; /* START_TIME: a time, PGB_EARLIEST, PGB_LATEST */
-	int64_t retry_at;
-	int failures;
+	Retry retry;
+	int32_t call;     /* retry.open: which one asks */
+	int64_t when;     /* ASK_TIME: a time, PGB_EARLIEST, PGB_LATEST */
 	int64_t position; /* of the next record to give; PGB_UNKNOWN */
 	int64_t fetch_at; /* behind the last chunk */
 	int64_t stored;   /* what an automatic commit says */
 	int64_t committed;
 	int64_t end; /* high watermark or last stable offset, PGB_UNKNOWN */
-	Chunk *first, *last;
+	Chunk *chunks;
 	int n_chunks;
 	const uint8_t *batch; /* being read: `it` is in it */
 	RecordIter it;
 	int64_t *aborting; /* producers whose records are skipped now */
-	int32_t n_aborting, cap_aborting;
+	size_t n_aborting;
+	pgb_place *place; /* of an application's question: all that is wanted is one answer, here */
 } FromPart;
 
 typedef enum GroupState
@@ -88,7 +86,7 @@ typedef enum GroupState
 typedef struct PlaceList
 {
 	pgb_place *at; /* topics are names of Topic */
-	size_t n, cap;
+	size_t n;
 } PlaceList;
 
 /* A member as the leader sees it. */
@@ -98,22 +96,26 @@ typedef struct GroupMember
 	WBytes metadata;
 } GroupMember;
 
-typedef struct CommitResult
+typedef struct Commit
 {
-	struct CommitResult *next;
+	struct Commit *prev, *next;
+	pgb_consumer *c;
 	PlaceList places;
+	bool quiet;  /* success is not told */
+	bool waited; /* somebody else looks at it */
+	bool open;   /* sent, not answered */
 	pgb_error err;
-} CommitResult;
+} Commit;
 
 struct pgb_consumer
 {
 	Client c;
-	FromPart *parts; /* hash */
-	uint32_t serial;
+	FromPart *parts;  /* hash */
+	FromPart *asides; /* hash: what an application's question is about */
+	pgb_error aside_error;
 	int32_t coordinator; /* node id, CLIENT_NO_NODE */
-	bool coordinator_wanted, coordinator_asked;
-	int coordinator_failures;
-	int64_t coordinator_at;
+	bool coordinator_wanted;
+	Retry find; /* of the coordinator */
 	/* records */
 	FromPart *reading;
 	Chunk *used;
@@ -121,24 +123,20 @@ struct pgb_consumer
 	WireWriter scratch; /* the decompressed batch of scratch_for */
 	const uint8_t *scratch_for;
 	pgb_error failure; /* for the next pgb_poll; code 0 = none */
-	uint64_t turn;
-	int32_t guess; /* which partition an answer likely is of */
 	/* commits */
 	int64_t commit_at;
 	int commits_open;
-	CommitResult *results_first, *results_last;
+	Commit *results; /* to be told */
 	/* group */
 	GroupState group;
 	bool in_callback;
-	bool lost;      /* LEAVING_OLD: not ours any more */
-	bool rejoin;    /* as soon as possible */
-	bool fenced;    /* not again */
-	bool call_open; /* a Join, Sync or Heartbeat is on its way */
+	bool lost;   /* LEAVING_OLD: not ours any more */
+	bool rejoin; /* as soon as possible */
+	bool fenced; /* not again */
 	bool cooperative;
-	int64_t group_at; /* the next join, not before */
-	int group_failures;
+	Retry joining; /* open: a Join, Sync or Heartbeat is on its way */
 	int64_t heartbeat_at;
-	char **topics;
+	Topic **topics; /* of pgb_subscribe */
 	size_t n_topics;
 	char *member_id;
 	int32_t generation;
@@ -156,32 +154,31 @@ struct pgb_consumer
 };
 
 /* consumer.c */
-FromPart *consumer_find(const pgb_consumer *c, const Topic *t, int32_t index);
-FromPart *consumer_add(pgb_consumer *c, Topic *t, int32_t index);
+FromPart *consumer_find(FromPart *set, const Topic *t, int32_t index);
+FromPart *consumer_add(FromPart **set, Topic *t, int32_t index); /* a new one; NULL: no memory */
 void consumer_remove(pgb_consumer *c, FromPart *p);
-void consumer_place(pgb_consumer *c, FromPart *p, FromState state, int64_t when); /* a new serial */
+void consumer_place(pgb_consumer *c, FromPart *p, FromState state, int64_t when);
 void consumer_fail(pgb_consumer *c, const pgb_error *err);
 void consumer_callbacks(pgb_consumer *c);
 bool places_add(PlaceList *list, const char *topic, int32_t partition, int64_t offset);
 void places_clear(PlaceList *list);
-bool places_have(const PlaceList *list, const char *topic, int32_t partition);
+bool places_have(const PlaceList *list, const FromPart *p);
 
-/* consumer_fetch.c */
-void fetch_step(pgb_consumer *c);
-void fetch_drop(pgb_consumer *c, FromPart *p); /* chunks go to `used` */
-void fetch_free_used(pgb_consumer *c);
-bool fetch_waiting(const pgb_consumer *c); /* are there records to take? */
-int fetch_take(pgb_consumer *c, pgb_record *records, int max);
+/* consumer_ask.c */
+void consumer_ask(pgb_consumer *c);
+void consumer_reset(pgb_consumer *c, FromPart *p, const char *why); /* as auto.offset.reset says */
 
-/* consumer_offsets.c */
-void offsets_step(pgb_consumer *c);
-void offsets_reset(pgb_consumer *c, FromPart *p, const char *why);
+/* consumer_read.c */
+int read_fetched(pgb_consumer *c, FromPart *p, const FetchResponseResponsesPartitions *r, Frame *frame);
+void read_drop(pgb_consumer *c, FromPart *p); /* chunks go to `used` */
+void read_free_used(pgb_consumer *c);
+bool read_waiting(const pgb_consumer *c); /* are there records to take? */
+int read_take(pgb_consumer *c, pgb_record *records, int max);
 
 /* consumer_commit.c */
-Node *offsets_wait_coordinator(pgb_consumer *c, int64_t until, pgb_error *err); /* NULL: not found in time */
-int offsets_commit_async(pgb_consumer *c, const PlaceList *places, bool quiet, pgb_error *err);
-int offsets_positions(pgb_consumer *c, PlaceList *list, bool stored); /* what a commit of all would say */
-void offsets_auto_commit(pgb_consumer *c, int64_t timeout);           /* before partitions go */
+void commit_step(pgb_consumer *c);
+void commit_before_loss(pgb_consumer *c, int64_t timeout); /* automatic ones, before partitions go */
+void commit_tell(pgb_consumer *c);
 
 /* group.c */
 void group_step(pgb_consumer *c);
@@ -195,10 +192,14 @@ void group_clear(pgb_consumer *c);
 
 /* group_protocol.c */
 int group_check_assignors(const char *list, bool *cooperative, pgb_error *err);
-int group_put_protocols(pgb_consumer *c, JoinGroupRequest *req, WireWriter *bytes);
-bool group_topics_known(pgb_consumer *c);
-int group_assign(pgb_consumer *c, SyncGroupRequest *req, WireWriter *bytes);
+int group_put_protocols(pgb_consumer *c, JoinGroupRequest *req); /* in the arena, as group_assign */
+int group_assign(pgb_consumer *c, SyncGroupRequest *req);
 int group_read_assignment(pgb_consumer *c, WBytes assignment);
-uint64_t group_counts(pgb_consumer *c);
+
+/*
+ * Does metadata say of every topic in the group how many partitions it has, or that there is none of this name?  The numbers
+ * of partitions as one that changes with any of them.
+ */
+bool group_topics_known(pgb_consumer *c, uint64_t *counts);
 
 #endif

@@ -3,8 +3,36 @@
 
 #include <stdlib.h>
 
-int
-offsets_positions(pgb_consumer *c, PlaceList *list, bool stored)
+static const ByTopic in_request = BY_TOPIC(OffsetCommitRequest, topics, OffsetCommitRequestTopics, partitions,
+										   &OffsetCommitRequestTopicsPartitions_desc);
+static const ByTopic in_response = BY_TOPIC(OffsetCommitResponse, topics, OffsetCommitResponseTopics,
+											partitions, &OffsetCommitResponseTopicsPartitions_desc);
+
+static void
+commit_free(Commit *com)
+{
+	if (com != NULL)
+		places_clear(&com->places);
+	free(com);
+}
+
+/* Names of topics that stay: those of the client. */
+static bool
+copy_places(pgb_consumer *c, const pgb_place *places, size_t n, PlaceList *list)
+{
+	for (size_t i = 0; i < n; i++)
+	{
+		Topic *t = metadata_topic(&c->c, wstr(places[i].topic));
+
+		if (t == NULL || !places_add(list, t->name, places[i].partition, places[i].offset))
+			return false;
+	}
+	return true;
+}
+
+/* All positions that the group does not know; or what an automatic commit says (`stored`). */
+static bool
+positions(pgb_consumer *c, PlaceList *list, bool stored)
 {
 	FromPart *p, *next;
 
@@ -14,261 +42,225 @@ offsets_positions(pgb_consumer *c, PlaceList *list, bool stored)
 
 		if (offset >= 0 && offset != p->committed &&
 			!places_add(list, p->key.topic->name, (int32_t) p->key.index, offset))
-			return -1;
-	}
-	return (int) list->n;
-}
-
-/* In the arena. */
-static int
-commit_request(pgb_consumer *c, Arena *a, const PlaceList *places, OffsetCommitRequest *req)
-{
-	WIRE_INIT(OffsetCommitRequest, req);
-	req->group_id = wstr(c->c.conf.group_id);
-	if (c->group != GROUP_NONE && c->member_id != NULL)
-	{
-		req->generation_id_or_member_epoch = c->generation;
-		/* A copy: the group may give us another id before a request that waits is sent. */
-		req->member_id = wstr(arena_strndup(a, c->member_id, strlen(c->member_id)));
-		if (req->member_id.s == NULL)
-			return -1;
-		if (c->c.conf.instance_id[0] != '\0')
-			req->group_instance_id = wstr(c->c.conf.instance_id);
-	}
-	req->topics = WIRE_NEW(OffsetCommitRequestTopics, a, (int32_t) places->n);
-	for (size_t i = 0; req->topics != NULL && i < places->n; i++)
-	{
-		OffsetCommitRequestTopics *t = req->n_topics == 0 ? NULL : &req->topics[req->n_topics - 1];
-
-		if (t == NULL || t->name.s == NULL || strcmp(t->name.s, places->at[i].topic) != 0)
-		{
-			t = &req->topics[req->n_topics++];
-			t->name = wstr(places->at[i].topic);
-			t->partitions = WIRE_NEW(OffsetCommitRequestTopicsPartitions, a, (int32_t) (places->n - i));
-		}
-		if (t->partitions == NULL)
-			return -1;
-		OffsetCommitRequestTopicsPartitions *p = &t->partitions[t->n_partitions++];
-
-		p->partition_index = places->at[i].partition;
-		p->committed_offset = places->at[i].offset;
-		p->committed_metadata = WSTR_LIT("");
-	}
-	return req->topics == NULL ? -1 : 0;
-}
-
-/* The first error of a response; what was taken is noted. */
-static int
-commit_result(pgb_consumer *c, const PlaceList *places, const OffsetCommitResponse *resp, pgb_error *err)
-{
-	int code = 0;
-
-	for (int32_t i = 0; i < resp->n_topics; i++)
-		for (int32_t j = 0; j < resp->topics[i].n_partitions && code == 0; j++)
-			code = resp->topics[i].partitions[j].error_code;
-	if (code != 0)
-	{
-		(void) group_lost_coordinator(c, code);
-		/* The group goes on without us: the next join tells us where it is. */
-		if (code == KERR_ILLEGAL_GENERATION || code == KERR_UNKNOWN_MEMBER_ID ||
-			code == KERR_REBALANCE_IN_PROGRESS)
-			c->heartbeat_at = 0;
-		return error_kafka(err, code, "a commit to group \"%s\"", c->c.conf.group_id);
-	}
-	for (size_t i = 0; i < places->n; i++)
-	{
-		Topic *t = metadata_topic(&c->c, places->at[i].topic, strlen(places->at[i].topic));
-		FromPart *p = t == NULL ? NULL : consumer_find(c, t, places->at[i].partition);
-
-		if (p != NULL)
-			p->committed = places->at[i].offset;
-	}
-	return 0;
-}
-
-typedef struct Committing
-{
-	pgb_consumer *c;
-	CommitResult *result;
-	bool quiet; /* success is not told */
-} Committing;
-
-static void
-commit_done(Client *client, Call *call, const pgb_error *err, void *response)
-{
-	Committing *com = call->arg;
-	pgb_consumer *c = com->c;
-	CommitResult *r = com->result;
-
-	(void) client;
-	c->commits_open--;
-	if (err != NULL)
-		r->err = *err;
-	else
-		(void) commit_result(c, &r->places, response, &r->err);
-	if (com->quiet && r->err.code == 0)
-	{
-		places_clear(&r->places);
-		free(r);
-	}
-	else
-	{
-		if (c->results_last != NULL)
-			c->results_last->next = r;
-		else
-			c->results_first = r;
-		c->results_last = r;
-	}
-	free(com);
-}
-
-/* Places with names that stay: those of the client's topics. */
-static bool
-copy_places(pgb_consumer *c, const pgb_place *places, size_t n, PlaceList *list)
-{
-	for (size_t i = 0; i < n; i++)
-	{
-		Topic *t = metadata_topic(&c->c, places[i].topic, strlen(places[i].topic));
-
-		if (t == NULL || !places_add(list, t->name, places[i].partition, places[i].offset))
 			return false;
 	}
 	return true;
 }
 
-int
-offsets_commit_async(pgb_consumer *c, const PlaceList *places, bool quiet, pgb_error *err)
+/* places NULL: all.  NULL: *err. */
+static Commit *
+commit_new(pgb_consumer *c, const pgb_place *places, size_t n, bool automatic, pgb_error *err)
+{
+	Commit *com = c->c.conf.group_id[0] == '\0' ? NULL : calloc(1, sizeof(*com));
+
+	if (c->c.conf.group_id[0] == '\0')
+		error_set(err, PGB_STATE, false, "only a group has commits: set group.id");
+	else if (com == NULL || (places != NULL ? !copy_places(c, places, n, &com->places)
+											: !positions(c, &com->places, automatic)))
+	{
+		error_set(err, PGB_NO_MEMORY, true, "no memory");
+		commit_free(com);
+		return NULL;
+	}
+	if (com != NULL)
+	{
+		com->c = c;
+		com->quiet = automatic;
+	}
+	return com;
+}
+
+/* ---- to the coordinator and back ---- */
+
+static void
+find_error(void *arg, Topic *t, int32_t index, const void *part)
+{
+	const OffsetCommitResponseTopicsPartitions *r = part;
+	int *code = arg;
+
+	(void) t;
+	(void) index;
+	if (*code == 0)
+		*code = r->error_code;
+}
+
+/* The first error of a response; what was taken is noted. */
+static void
+commit_taken(pgb_consumer *c, Commit *com, const OffsetCommitResponse *resp)
+{
+	int code = 0;
+
+	by_topic_each(&in_response, &c->c, resp, find_error, &code);
+	for (size_t i = 0; i < com->places.n && code == 0; i++)
+	{
+		Topic *t = metadata_find(&c->c, wstr(com->places.at[i].topic));
+		FromPart *p = consumer_find(c->parts, t, com->places.at[i].partition);
+
+		if (p != NULL)
+			p->committed = com->places.at[i].offset;
+	}
+	if (code == 0)
+		return;
+	(void) group_lost_coordinator(c, code);
+	/* The group goes on without us: the next join tells us where it is. */
+	if (code == KERR_ILLEGAL_GENERATION || code == KERR_UNKNOWN_MEMBER_ID ||
+		code == KERR_REBALANCE_IN_PROGRESS)
+		c->heartbeat_at = 0;
+	error_kafka(&com->err, code, "a commit to group \"%s\"", c->c.conf.group_id);
+}
+
+static void
+commit_done(Client *client, Call *call, const pgb_error *err, void *response)
+{
+	Commit *com = call->arg;
+	pgb_consumer *c = com->c;
+
+	c->commits_open--;
+	com->open = false;
+	if (err != NULL)
+		com->err = *err;
+	else
+		commit_taken(c, com, response);
+	if (!com->waited && com->quiet && com->err.code == 0)
+		commit_free(com);
+	else if (!com->waited)
+		DL_APPEND(c->results, com);
+	client_wake_at(client, client->now);
+}
+
+/* -1: not sent, the coordinator is not known or not connected yet, *err. */
+static int
+commit_send(pgb_consumer *c, Commit *com, int64_t timeout, pgb_error *err)
 {
 	Node *node = group_coordinator(c);
 	Conn *conn = node == NULL ? NULL : client_ready(&c->c, node, USE_CONTROL);
-	Committing *com = conn == NULL ? NULL : calloc(1, sizeof(*com));
 	OffsetCommitRequest req;
-	int rc;
 
 	if (conn == NULL)
-		return error_set(err, PGB_STATE, true, "the group's coordinator is not known yet");
-	if (com == NULL)
-		return error_set(err, PGB_NO_MEMORY, true, "no memory");
-	com->c = c;
-	com->quiet = quiet;
-	if ((com->result = calloc(1, sizeof(*com->result))) == NULL ||
-		!copy_places(c, places->at, places->n, &com->result->places) ||
-		commit_request(c, &c->c.arena, &com->result->places, &req) != 0)
-		rc = error_set(err, PGB_NO_MEMORY, true, "no memory");
-	else
-		rc = client_send(&c->c, conn, API_OFFSET_COMMIT, 8, &req, commit_done, com, c->c.conf.request_timeout,
-						 err);
-	if (rc == 0)
-		c->commits_open++;
-	else
+		return client_late(&c->c, err, PGB_STATE, "the coordinator of group \"%s\" is not known yet",
+						   c->c.conf.group_id);
+	WIRE_INIT(OffsetCommitRequest, &req);
+	req.group_id = wstr(c->c.conf.group_id);
+	if (c->group != GROUP_NONE && c->member_id != NULL)
 	{
-		if (com->result != NULL)
-			places_clear(&com->result->places);
-		free(com->result);
-		free(com);
+		req.generation_id_or_member_epoch = c->generation;
+		req.member_id = wstr(c->member_id);
+		if (c->c.conf.instance_id[0] != '\0')
+			req.group_instance_id = wstr(c->c.conf.instance_id);
 	}
-	arena_reset(&c->c.arena);
-	return rc;
-}
+	for (size_t i = 0; i < com->places.n; i++)
+	{
+		const pgb_place *at = &com->places.at[i];
+		OffsetCommitRequestTopicsPartitions *p =
+			by_topic_add(&in_request, &c->c.arena, &req, wstr(at->topic), at->partition);
 
-static int
-commit_list(pgb_consumer *c, const pgb_place *places, size_t n, PlaceList *list, pgb_error *err)
-{
-	if (c->c.conf.group_id[0] == '\0')
-		return error_set(err, PGB_STATE, false, "only a group has commits: set group.id");
-	if (places != NULL ? !copy_places(c, places, n, list) : offsets_positions(c, list, false) < 0)
-		return error_set(err, PGB_NO_MEMORY, true, "no memory");
+		if (p == NULL)
+			return error_set(err, PGB_NO_MEMORY, true, "no memory");
+		p->committed_offset = at->offset;
+		p->committed_metadata = WSTR_LIT("");
+	}
+	com->open = true;
+	com->err.code = 0;
+	c->commits_open++;
+	client_send(&c->c, conn, API_OFFSET_COMMIT, 8, &req, commit_done, com, timeout);
 	return 0;
 }
+
+/* Sends it, again where that may help; com->err says how it ended. */
+static int
+commit_wait(pgb_consumer *c, Commit *com, int64_t timeout)
+{
+	Client *client = &c->c;
+	int64_t until = client_clock() + timeout;
+	Retry retry = {0};
+
+	com->waited = true;
+	while (com->places.n > 0)
+	{
+		bool sent = retry_due(client, &retry) && commit_send(c, com, until - client_clock(), &com->err) == 0;
+
+		while (com->open)
+			client_run(client, CLIENT_NEVER);
+		if (client_clock() >= until || (sent && (com->err.code == 0 || !com->err.retriable ||
+												 com->err.code == KERR_REBALANCE_IN_PROGRESS)))
+			break;
+		if (sent)
+			retry_later(client, &retry);
+		client_run(client, until);
+	}
+	com->waited = false;
+	if (com->err.code == PGB_STATE)
+		com->err.code = PGB_TIMED_OUT;
+	return com->err.code == 0 ? 0 : -1;
+}
+
+/* ---- the calls ---- */
 
 int
 pgb_commit_async(pgb_consumer *c, const pgb_place *places, size_t n, pgb_error *err)
 {
-	PlaceList list = {0};
-	int rc = commit_list(c, places, n, &list, err);
+	Commit *com = commit_new(c, places, n, false, err);
+	int rc = com == NULL ? -1 : 0;
 
-	if (rc == 0 && list.n > 0)
-		rc = offsets_commit_async(c, &list, false, err);
-	places_clear(&list);
+	if (rc == 0 && com->places.n > 0)
+		rc = commit_send(c, com, c->c.conf.request_timeout, err);
+	if (com != NULL && (rc != 0 || com->places.n == 0))
+		commit_free(com);
 	return rc;
-}
-
-Node *
-offsets_wait_coordinator(pgb_consumer *c, int64_t until, pgb_error *err)
-{
-	Node *node;
-
-	while ((node = group_coordinator(c)) == NULL)
-	{
-		if (client_clock() >= until)
-		{
-			error_set(err, PGB_TIMED_OUT, true, "the coordinator of group \"%s\" was not found in time%s%s",
-					  c->c.conf.group_id, c->c.last_error.text[0] != '\0' ? "; " : "", c->c.last_error.text);
-			return NULL;
-		}
-		client_run(&c->c, until);
-	}
-	return node;
 }
 
 int
 pgb_commit(pgb_consumer *c, const pgb_place *places, size_t n, int timeout_ms, pgb_error *err)
 {
-	int64_t until = client_clock() + timeout_ms;
-	PlaceList list = {0};
-	pgb_error own;
-	int rc = commit_list(c, places, n, &list, &own);
+	Commit *com = commit_new(c, places, n, false, err);
+	int rc = com == NULL ? -1 : commit_wait(c, com, timeout_ms);
 
-	for (int tries = 1; rc == 0 && list.n > 0; tries++)
-	{
-		Node *node = offsets_wait_coordinator(c, until, &own);
-		OffsetCommitRequest req;
-		OffsetCommitResponse *resp;
-		int64_t again;
-
-		rc = -1;
-		if (node == NULL)
-			break;
-		arena_reset(&c->c.ask);
-		if (commit_request(c, &c->c.ask, &list, &req) != 0)
-			error_set(&own, PGB_NO_MEMORY, true, "no memory");
-		else if ((resp = client_call(&c->c, node->id, API_OFFSET_COMMIT, 8, &req, until - client_clock(),
-									 &own)) != NULL)
-			rc = commit_result(c, &list, resp, &own);
-		if (rc == 0 || !own.retriable || own.code == KERR_REBALANCE_IN_PROGRESS || client_clock() >= until)
-			break;
-		for (again = client_clock() + client_backoff(&c->c, tries); client_clock() < again && again < until;)
-			client_run(&c->c, again);
-		rc = 0;
-	}
-	places_clear(&list);
-	if (rc != 0 && err != NULL)
-		*err = own;
+	if (com != NULL && rc != 0 && err != NULL)
+		*err = com->err;
+	commit_free(com);
 	return rc;
 }
 
 void
-offsets_auto_commit(pgb_consumer *c, int64_t timeout)
+commit_before_loss(pgb_consumer *c, int64_t timeout)
 {
-	PlaceList list = {0};
-	CommitResult *r;
-	pgb_error err;
+	Commit *com = c->c.conf.auto_commit ? commit_new(c, NULL, 0, true, NULL) : NULL;
 
-	if (!c->c.conf.auto_commit || c->c.conf.group_id[0] == '\0' || offsets_positions(c, &list, true) <= 0)
-	{
-		places_clear(&list);
+	if (com == NULL || commit_wait(c, com, timeout) == 0)
+		commit_free(com);
+	else
+		DL_APPEND(c->results, com);
+}
+
+/* Automatic commits, from time to time. */
+void
+commit_step(pgb_consumer *c)
+{
+	Commit *com;
+
+	if (!c->c.conf.auto_commit || c->c.conf.group_id[0] == '\0')
 		return;
-	}
-	if (pgb_commit(c, list.at, list.n, (int) timeout, &err) != 0 && (r = calloc(1, sizeof(*r))) != NULL)
+	if (c->c.now >= c->commit_at && c->commits_open == 0 && !c->in_callback)
 	{
-		r->err = err;
-		r->places = list;
-		if (c->results_last != NULL)
-			c->results_last->next = r;
-		else
-			c->results_first = r;
-		c->results_last = r;
-		return;
+		com = commit_new(c, NULL, 0, true, NULL);
+		if (com != NULL && (com->places.n == 0 || commit_send(c, com, c->c.conf.request_timeout, NULL) != 0))
+			commit_free(com);
+		c->commit_at = c->c.now + c->c.conf.commit_interval;
 	}
-	places_clear(&list);
+	client_wake_at(&c->c, c->commit_at);
+}
+
+void
+commit_tell(pgb_consumer *c)
+{
+	Commit *com;
+
+	while ((com = c->results) != NULL)
+	{
+		DL_DELETE(c->results, com);
+		if (c->c.conf.on_commit != NULL)
+			c->c.conf.on_commit(c, com->places.at, com->places.n, com->err.code == 0 ? NULL : &com->err,
+								c->c.conf.on_commit_arg);
+		commit_free(com);
+	}
 }

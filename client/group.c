@@ -13,17 +13,16 @@
 
 #define JOIN_EXTRA 5000 /* a rebalance takes max.poll.interval.ms, its answer a little longer */
 
-static void
-later(pgb_consumer *c)
-{
-	c->group_at = c->c.now + client_backoff(&c->c, ++c->group_failures);
-	client_wake_at(&c->c, c->group_at);
-}
-
 static WStr
 instance(const pgb_consumer *c)
 {
 	return c->c.conf.instance_id[0] == '\0' ? WSTR_NULL : wstr(c->c.conf.instance_id);
+}
+
+static WStr
+member_id(const pgb_consumer *c)
+{
+	return c->member_id == NULL ? WSTR_LIT("") : wstr(c->member_id);
 }
 
 static void
@@ -40,9 +39,10 @@ group_coordinator(pgb_consumer *c)
 {
 	Node *n = c->coordinator == CLIENT_NO_NODE ? NULL : client_node(&c->c, c->coordinator);
 
+	/* From then on group_find_coordinator sees to it. */
+	if (n == NULL && !c->coordinator_wanted)
+		client_wake_at(&c->c, c->find.at);
 	c->coordinator_wanted = c->coordinator_wanted || n == NULL;
-	if (n == NULL)
-		client_wake_at(&c->c, c->coordinator_at);
 	return n;
 }
 
@@ -62,30 +62,26 @@ coordinator_done(Client *client, Call *call, const pgb_error *err, void *respons
 	pgb_consumer *c = call->arg;
 	FindCoordinatorResponse *r = response;
 	pgb_error why;
+	Node *n;
 
-	c->coordinator_asked = false;
-	if (err == NULL && r->error_code == 0)
+	if (err != NULL || r->error_code != 0)
 	{
-		Node *n = client_node(client, r->node_id);
-
-		if (n == NULL)
-			n = client_add_node(client, r->node_id, r->host.s, (size_t) (r->host.len < 0 ? 0 : r->host.len),
-								r->port);
-		c->coordinator = n == NULL ? CLIENT_NO_NODE : n->id;
-		c->coordinator_wanted = false;
-		c->coordinator_failures = 0;
-		client_wake_at(client, client->now);
-		return;
-	}
-	if (err == NULL)
-	{
+		retry_later(client, &c->find);
+		if (err != NULL)
+			return;
 		error_kafka(&why, r->error_code, "the coordinator of group \"%s\"", client->conf.group_id);
 		client->last_error = why;
 		if (!why.retriable)
 			consumer_fail(c, &why);
+		return;
 	}
-	c->coordinator_at = client->now + client_backoff(client, ++c->coordinator_failures);
-	client_wake_at(client, c->coordinator_at);
+	n = client_node(client, r->node_id);
+	if (n == NULL)
+		n = client_add_node(client, r->node_id, r->host, r->port);
+	c->coordinator = n == NULL ? CLIENT_NO_NODE : n->id;
+	c->coordinator_wanted = false;
+	c->find = (Retry){0};
+	client_wake_at(client, client->now);
 }
 
 void
@@ -94,28 +90,22 @@ group_find_coordinator(pgb_consumer *c)
 	Client *client = &c->c;
 	FindCoordinatorRequest req;
 	Node *n = c->coordinator == CLIENT_NO_NODE ? NULL : client_node(client, c->coordinator);
+	Conn *conn;
 
 	/* A coordinator that cannot be reached may be one no more. */
-	if (n != NULL && n->conns[USE_CONTROL].failures + n->conns[USE_GROUP].failures > 1)
+	if (n != NULL && n->conns[USE_CONTROL].retry.failures + n->conns[USE_GROUP].retry.failures > 1)
 	{
 		c->coordinator = CLIENT_NO_NODE;
-		n->conns[USE_CONTROL].failures = n->conns[USE_GROUP].failures = 0;
+		n->conns[USE_CONTROL].retry.failures = n->conns[USE_GROUP].retry.failures = 0;
 	}
-	if (!c->coordinator_wanted || c->coordinator_asked || client->conf.group_id[0] == '\0')
-		return;
-	client_wake_at(client, c->coordinator_at);
-	if (client->now < c->coordinator_at)
+	if (!c->coordinator_wanted || client->conf.group_id[0] == '\0' || !retry_due(client, &c->find) ||
+		(conn = client_any(client)) == NULL)
 		return;
 	WIRE_INIT(FindCoordinatorRequest, &req);
 	req.key = wstr(client->conf.group_id);
-	for (n = client->nodes; n != NULL && !c->coordinator_asked; n = n->next)
-	{
-		Conn *conn = n->gone ? NULL : client_ready(client, n, USE_CONTROL);
-
-		if (conn != NULL)
-			c->coordinator_asked = client_send(client, conn, API_FIND_COORDINATOR, 3, &req, coordinator_done,
-											   c, client->conf.request_timeout, &client->last_error) == 0;
-	}
+	c->find.open = true;
+	client_send(client, conn, API_FIND_COORDINATOR, 3, &req, coordinator_done, c,
+				client->conf.request_timeout);
 }
 
 /* ---- what goes wrong ---- */
@@ -136,7 +126,6 @@ group_error(pgb_consumer *c, int code, const pgb_error *err)
 {
 	pgb_error why;
 
-	c->group_failures += code == KERR_REBALANCE_IN_PROGRESS || code == KERR_MEMBER_ID_REQUIRED ? 0 : 1;
 	if (err != NULL)
 		why = *err;
 	else
@@ -170,32 +159,38 @@ forget_members(pgb_consumer *c)
 	c->members_frame = NULL;
 }
 
+/* What an answer to JoinGroup or SyncGroup says; false: it is an error, or nobody waits for it any more. */
+static bool
+accepted(pgb_consumer *c, GroupState waits, const pgb_error *err, int code)
+{
+	c->joining.open = false;
+	if (c->group != waits)
+		return false;
+	client_wake_at(&c->c, c->c.now);
+	if (err == NULL && code == 0)
+		return true;
+	c->group = GROUP_READY;
+	if (err == NULL && code == KERR_MEMBER_ID_REQUIRED)
+		return false;
+	group_error(c, err != NULL ? err->code : code, err);
+	retry_later(&c->c, &c->joining);
+	return false;
+}
+
 static void
 join_done(Client *client, Call *call, const pgb_error *err, void *response)
 {
 	pgb_consumer *c = call->arg;
 	JoinGroupResponse *r = response;
-	int code = err != NULL ? err->code : r->error_code;
+	int code = err != NULL ? 0 : r->error_code;
 
-	c->call_open = false;
-	if (c->group != GROUP_JOINING)
-		return;
-	if (err == NULL && r->member_id.len > 0 && (code == 0 || code == KERR_MEMBER_ID_REQUIRED))
+	(void) client;
+	if (err == NULL && c->group == GROUP_JOINING && r->member_id.len > 0 &&
+		(code == 0 || code == KERR_MEMBER_ID_REQUIRED))
 		set_member(c, r->member_id);
-	if (code != 0)
-	{
-		c->group = GROUP_READY;
-		if (code == KERR_MEMBER_ID_REQUIRED)
-			c->group_at = 0;
-		else
-		{
-			group_error(c, code, err);
-			later(c);
-		}
-		client_wake_at(client, c->group_at);
+	if (!accepted(c, GROUP_JOINING, err, code))
 		return;
-	}
-	c->group_failures = 0;
+	c->joining.failures = 0;
 	c->rejoin = c->lost = false;
 	c->generation = r->generation_id;
 	(void) snprintf(c->protocol, sizeof(c->protocol), "%.*s",
@@ -213,7 +208,18 @@ join_done(Client *client, Call *call, const pgb_error *err, void *response)
 							  r->members[c->n_members].metadata};
 	}
 	c->group = GROUP_LEADING;
-	client_wake_at(client, client->now);
+}
+
+/* This round at least. */
+static void
+give_up(pgb_consumer *c, const char *why)
+{
+	pgb_error err;
+
+	error_set(&err, PGB_PROTOCOL, true, "group \"%s\": %s", c->c.conf.group_id, why);
+	consumer_fail(c, &err);
+	c->group = GROUP_READY;
+	retry_later(&c->c, &c->joining);
 }
 
 static void
@@ -221,32 +227,21 @@ join(pgb_consumer *c, Conn *conn)
 {
 	Client *client = &c->c;
 	JoinGroupRequest req;
-	WireWriter bytes;
-	pgb_error err;
 
 	WIRE_INIT(JoinGroupRequest, &req);
-	wire_writer_init(&bytes);
 	req.group_id = wstr(client->conf.group_id);
 	req.session_timeout_ms = (int32_t) client->conf.session_timeout;
 	req.rebalance_timeout_ms = (int32_t) client->conf.rebalance_timeout;
-	req.member_id = c->member_id == NULL ? WSTR_LIT("") : wstr(c->member_id);
+	req.member_id = member_id(c);
 	req.group_instance_id = instance(c);
 	req.protocol_type = WSTR_LIT("consumer");
-	if (group_put_protocols(c, &req, &bytes) != 0)
-		error_set(&err, PGB_NO_MEMORY, true, "no memory");
-	else if (client_send(client, conn, API_JOIN_GROUP, 9, &req, join_done, c,
-						 client->conf.rebalance_timeout + JOIN_EXTRA, &err) == 0)
-	{
-		c->call_open = true;
-		c->group = GROUP_JOINING;
-	}
-	if (c->group != GROUP_JOINING)
-	{
-		consumer_fail(c, &err);
-		later(c);
-	}
-	wire_writer_free(&bytes);
-	arena_reset(&client->arena);
+	c->joining.open = true;
+	c->group = GROUP_JOINING;
+	if (group_put_protocols(c, &req) == 0)
+		client_send(client, conn, API_JOIN_GROUP, 9, &req, join_done, c,
+					client->conf.rebalance_timeout + JOIN_EXTRA);
+	else
+		give_up(c, "no memory");
 }
 
 static void
@@ -254,29 +249,16 @@ sync_done(Client *client, Call *call, const pgb_error *err, void *response)
 {
 	pgb_consumer *c = call->arg;
 	SyncGroupResponse *r = response;
-	int code = err != NULL ? err->code : r->error_code;
-	pgb_error why;
 
-	c->call_open = false;
-	if (c->group != GROUP_SYNCING)
+	if (!accepted(c, GROUP_SYNCING, err, err != NULL ? 0 : r->error_code))
 		return;
-	if (code == 0 && group_read_assignment(c, r->assignment) == 0)
+	if (group_read_assignment(c, r->assignment) != 0)
 	{
-		c->group = GROUP_TAKING;
-		c->heartbeat_at = client->now + client->conf.heartbeat;
-		client_wake_at(client, client->now);
+		give_up(c, "the assignment that its leader made cannot be read");
 		return;
 	}
-	if (code == 0)
-	{
-		error_set(&why, PGB_PROTOCOL, true,
-				  "group \"%s\": the assignment that its leader made cannot be read", client->conf.group_id);
-		consumer_fail(c, &why);
-	}
-	else
-		group_error(c, code, err);
-	c->group = GROUP_READY;
-	later(c);
+	c->group = GROUP_TAKING;
+	c->heartbeat_at = client->now + client->conf.heartbeat;
 }
 
 static void
@@ -284,35 +266,23 @@ sync_group(pgb_consumer *c, Conn *conn)
 {
 	Client *client = &c->c;
 	SyncGroupRequest req;
-	WireWriter bytes;
-	pgb_error err;
-	int rc = 0;
 
 	WIRE_INIT(SyncGroupRequest, &req);
-	wire_writer_init(&bytes);
 	req.group_id = wstr(client->conf.group_id);
 	req.generation_id = c->generation;
-	req.member_id = c->member_id == NULL ? WSTR_LIT("") : wstr(c->member_id);
+	req.member_id = member_id(c);
 	req.group_instance_id = instance(c);
 	req.protocol_type = WSTR_LIT("consumer");
 	req.protocol_name = wstr(c->protocol);
-	if (c->leader && !c->skip_assignment && group_assign(c, &req, &bytes) != 0)
-		rc = error_set(&err, PGB_NO_MEMORY, true, "group \"%s\": no memory, or no assignor \"%s\" here",
-					   client->conf.group_id, c->protocol);
-	c->counts = group_counts(c);
+	c->joining.open = true;
+	c->group = GROUP_SYNCING;
+	(void) group_topics_known(c, &c->counts);
 	c->counts_version = client->meta_version;
-	if (rc == 0)
-		rc = client_send(client, conn, API_SYNC_GROUP, 5, &req, sync_done, c,
-						 client->conf.rebalance_timeout + JOIN_EXTRA, &err);
-	c->call_open = rc == 0;
-	c->group = rc == 0 ? GROUP_SYNCING : GROUP_READY;
-	if (rc != 0)
-	{
-		consumer_fail(c, &err);
-		later(c);
-	}
-	wire_writer_free(&bytes);
-	arena_reset(&client->arena);
+	if (!c->leader || c->skip_assignment || group_assign(c, &req) == 0)
+		client_send(client, conn, API_SYNC_GROUP, 5, &req, sync_done, c,
+					client->conf.rebalance_timeout + JOIN_EXTRA);
+	else
+		give_up(c, "no memory, or no assignor of the name that the group chose");
 }
 
 /* ---- heartbeats ---- */
@@ -324,7 +294,7 @@ heartbeat_done(Client *client, Call *call, const pgb_error *err, void *response)
 	HeartbeatResponse *r = response;
 	int code = err != NULL ? err->code : r->error_code;
 
-	c->call_open = false;
+	c->joining.open = false;
 	if (c->group == GROUP_NONE || code == 0)
 		return;
 	if (code == KERR_REBALANCE_IN_PROGRESS)
@@ -339,7 +309,7 @@ heartbeat(pgb_consumer *c)
 {
 	Client *client = &c->c;
 	Node *node = group_coordinator(c);
-	Conn *conn = node == NULL || c->call_open ? NULL : client_ready(client, node, USE_GROUP);
+	Conn *conn = node == NULL || c->joining.open ? NULL : client_ready(client, node, USE_GROUP);
 	HeartbeatRequest req;
 
 	if (client->now < c->heartbeat_at)
@@ -351,10 +321,10 @@ heartbeat(pgb_consumer *c)
 	req.generation_id = c->generation;
 	req.member_id = wstr(c->member_id);
 	req.group_instance_id = instance(c);
-	c->call_open = client_send(client, conn, API_HEARTBEAT, 4, &req, heartbeat_done, c,
-							   client->conf.session_timeout, &client->last_error) == 0;
 	c->heartbeat_at = client->now + client->conf.heartbeat;
+	c->joining.open = true;
 	client_wake_at(client, c->heartbeat_at);
+	client_send(client, conn, API_HEARTBEAT, 4, &req, heartbeat_done, c, client->conf.session_timeout);
 }
 
 /* ---- the step ---- */
@@ -362,21 +332,25 @@ heartbeat(pgb_consumer *c)
 static void
 stable(pgb_consumer *c)
 {
+	uint64_t counts;
+
 	/* New partitions, or a topic that was made: everybody must hear of it. */
 	if (c->leader && c->counts_version != c->c.meta_version)
 	{
 		c->counts_version = c->c.meta_version;
-		c->rejoin = c->rejoin || group_counts(c) != c->counts;
+		(void) group_topics_known(c, &counts);
+		c->rejoin = c->rejoin || counts != c->counts;
 	}
 	if (!c->rejoin || c->in_callback)
 		return;
 	c->group = c->lost || !c->cooperative ? GROUP_LEAVING_OLD : GROUP_READY;
-	c->group_at = 0;
+	c->joining.at = 0;
 }
 
 void
 group_step(pgb_consumer *c)
 {
+	uint64_t counts;
 	Node *node;
 	Conn *conn;
 
@@ -386,9 +360,8 @@ group_step(pgb_consumer *c)
 		stable(c);
 	if (c->group == GROUP_STABLE || c->group == GROUP_TAKING || c->group == GROUP_LEAVING_OLD)
 		heartbeat(c);
-	if (c->group == GROUP_READY && c->c.now < c->group_at)
-		client_wake_at(&c->c, c->group_at);
-	if ((c->group != GROUP_READY && c->group != GROUP_LEADING) || c->in_callback || c->c.now < c->group_at)
+	if ((c->group != GROUP_READY && c->group != GROUP_LEADING) || c->in_callback ||
+		!retry_due(&c->c, &c->joining))
 		return;
 	/* Partitions of a membership that is over go first. */
 	if (c->group == GROUP_READY && c->lost && c->parts != NULL)
@@ -398,11 +371,11 @@ group_step(pgb_consumer *c)
 	}
 	node = group_coordinator(c);
 	conn = node == NULL ? NULL : client_ready(&c->c, node, USE_GROUP);
-	if (conn == NULL || c->call_open)
+	if (conn == NULL)
 		return;
 	if (c->group == GROUP_READY)
 		join(c, conn);
-	else if (!c->leader || c->skip_assignment || group_topics_known(c))
+	else if (!c->leader || c->skip_assignment || group_topics_known(c, &counts))
 		sync_group(c, conn);
 }
 
@@ -424,15 +397,15 @@ take_away(pgb_consumer *c, pgb_rebalance what, const PlaceList *keep)
 
 	HASH_ITER (hh, c->parts, p, next)
 	{
-		if (keep == NULL || !places_have(keep, p->key.topic->name, (int32_t) p->key.index))
+		if (keep == NULL || !places_have(keep, p))
 			(void) places_add(&list, p->key.topic->name, (int32_t) p->key.index, p->position);
 	}
 	if (list.n > 0 && what == PGB_REVOKED)
-		offsets_auto_commit(c, c->c.conf.request_timeout < 5000 ? c->c.conf.request_timeout : 5000);
+		commit_before_loss(c, c->c.conf.request_timeout < 5000 ? c->c.conf.request_timeout : 5000);
 	tell(c, what, &list);
 	HASH_ITER (hh, c->parts, p, next)
 	{
-		if (keep == NULL || !places_have(keep, p->key.topic->name, (int32_t) p->key.index))
+		if (keep == NULL || !places_have(keep, p))
 			consumer_remove(c, p);
 	}
 	places_clear(&list);
@@ -446,14 +419,14 @@ give(pgb_consumer *c)
 	for (size_t i = 0; i < c->next_given.n; i++)
 	{
 		const pgb_place *at = &c->next_given.at[i];
-		Topic *t = metadata_topic(&c->c, at->topic, strlen(at->topic));
-		FromPart *p = t == NULL || consumer_find(c, t, at->partition) != NULL
-						  ? NULL
-						  : consumer_add(c, t, at->partition);
+		Topic *t = metadata_topic(&c->c, wstr(at->topic));
+		FromPart *p = NULL;
 
+		if (t != NULL && consumer_find(c->parts, t, at->partition) == NULL)
+			p = consumer_add(&c->parts, t, at->partition);
 		if (p == NULL)
 			continue;
-		consumer_place(c, p, START_COMMITTED, 0);
+		consumer_place(c, p, ASK_COMMITTED, 0);
 		(void) places_add(&list, t->name, at->partition, PGB_COMMITTED);
 	}
 	tell(c, PGB_GIVEN, &list);
@@ -498,21 +471,53 @@ group_subscribe(pgb_consumer *c)
 	{
 		c->group = GROUP_READY;
 		c->fenced = false;
-		c->group_at = 0;
+		c->joining = (Retry){.open = c->joining.open};
 	}
 	else
 		c->rejoin = true;
 	client_wake_at(&c->c, 0);
 }
 
+static void
+leave_done(Client *client, Call *call, const pgb_error *err, void *response)
+{
+	(void) client;
+	(void) err;
+	(void) response;
+	*(bool *) call->arg = true;
+}
+
+/* Waits for the answer, so that who closes the connections next does not take it back. */
+static void
+say_goodbye(pgb_consumer *c, Node *node, int64_t timeout)
+{
+	Client *client = &c->c;
+	int64_t until = client_clock() + timeout;
+	LeaveGroupRequestMembers me;
+	LeaveGroupRequest req;
+	bool left = false;
+	Conn *conn;
+
+	WIRE_INIT(LeaveGroupRequest, &req);
+	WIRE_INIT(LeaveGroupRequestMembers, &me);
+	req.group_id = wstr(client->conf.group_id);
+	req.member_id = me.member_id = wstr(c->member_id);
+	me.reason = WSTR_LIT("the consumer is being closed");
+	req.members = &me;
+	req.n_members = 1;
+	while ((conn = client_ready(client, node, USE_CONTROL)) == NULL && client_clock() < until)
+		client_run(client, until);
+	if (conn != NULL)
+		client_send(client, conn, API_LEAVE_GROUP, 5, &req, leave_done, &left, timeout);
+	while (conn != NULL && !left)
+		client_run(client, CLIENT_NEVER);
+}
+
 void
 group_leave(pgb_consumer *c, int64_t timeout)
 {
-	LeaveGroupRequest req;
-	LeaveGroupRequestMembers me;
 	Node *node = c->coordinator == CLIENT_NO_NODE ? NULL : client_node(&c->c, c->coordinator);
 	bool was_in = c->in_callback;
-	char *id;
 
 	if (c->group == GROUP_NONE)
 		return;
@@ -522,20 +527,9 @@ group_leave(pgb_consumer *c, int64_t timeout)
 	c->group = GROUP_NONE;
 	c->rejoin = c->lost = false;
 	/* A static member that comes back in time finds its partitions where they were. */
-	id = c->member_id;
-	c->member_id = NULL;
-	if (node != NULL && id != NULL && c->c.conf.instance_id[0] == '\0')
-	{
-		WIRE_INIT(LeaveGroupRequest, &req);
-		WIRE_INIT(LeaveGroupRequestMembers, &me);
-		req.group_id = wstr(c->c.conf.group_id);
-		req.member_id = me.member_id = wstr(id);
-		me.reason = WSTR_LIT("the consumer is being closed");
-		req.members = &me;
-		req.n_members = 1;
-		(void) client_call(&c->c, node->id, API_LEAVE_GROUP, 5, &req, timeout < 5000 ? timeout : 5000, NULL);
-	}
-	free(id);
+	if (node != NULL && c->member_id != NULL && c->c.conf.instance_id[0] == '\0')
+		say_goodbye(c, node, timeout < 5000 ? timeout : 5000);
+	set_member(c, WSTR_NULL);
 	c->generation = -1;
 }
 

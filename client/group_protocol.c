@@ -5,12 +5,53 @@
 #include "client/assign.h"
 #include "client/consumer.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "wire/bytes.h"
 
 #define SUBSCRIPTION_VERSION 3
+#define ASSIGNMENT_VERSION   0 /* every client reads it, and later ones add nothing */
+
+static const ByTopic owned_partitions =
+	BY_TOPIC(ConsumerProtocolSubscription, owned_partitions, ConsumerProtocolSubscriptionOwnedPartitions,
+			 partitions, NULL);
+static const ByTopic assigned_partitions =
+	BY_TOPIC(ConsumerProtocolAssignment, assigned_partitions, ConsumerProtocolAssignmentAssignedPartitions,
+			 partitions, NULL);
+
+/* A version, then the message.  In the arena; len -1: no memory. */
+static WBytes
+pack(Arena *a, const WireMsg *desc, int16_t version, const void *message)
+{
+	WBytes packed = WBYTES_NULL;
+	WireWriter w;
+	uint8_t *head;
+
+	wire_writer_init(&w);
+	head = wire_put_room(&w, 2);
+	if (head != NULL)
+		put_be16(head, (uint16_t) version);
+	if (wire_encode(desc, version, &w, message) == 0 && !w.failed)
+		packed = (WBytes){arena_copy(a, w.buf, w.len), (int32_t) w.len};
+	if (packed.p == NULL)
+		packed.len = -1;
+	wire_writer_free(&w);
+	return packed;
+}
+
+/* In the arena, pointing into `bytes`.  Of a version that we do not know what we know of it. */
+static bool
+unpack(Arena *a, const WireMsg *desc, int16_t most, WBytes bytes, void *message)
+{
+	WireReader r;
+	int16_t version;
+
+	if (bytes.len < 2)
+		return false;
+	version = (int16_t) get_be16(bytes.p);
+	wire_reader_init(&r, bytes.p + 2, (size_t) bytes.len - 2);
+	return version >= 0 && wire_decode(desc, version > most ? most : version, &r, a, message) == 0;
+}
 
 /* The next word of a list separated by commas; false at its end. */
 static bool
@@ -26,25 +67,19 @@ next_word(const char **at, WStr *word)
 int
 group_check_assignors(const char *list, bool *cooperative, pgb_error *err)
 {
-	const char *at = list;
 	WStr word;
-	int n = 0;
 
-	*cooperative = true;
-	for (; next_word(&at, &word); n++)
-	{
-		char name[64];
-
-		(void) snprintf(name, sizeof(name), "%.*s", (int) word.len, word.s);
-		if (!assign_known(word.s, (size_t) word.len))
+	if (list[strspn(list, ", ")] == '\0')
+		return error_set(err, PGB_INVALID, false, "partition.assignment.strategy names no assignor");
+	/* Only where all of them can. */
+	for (*cooperative = true; next_word(&list, &word);
+		 *cooperative = *cooperative && assign_is_cooperative(word))
+		if (!assign_known(word))
 			return error_set(err, PGB_INVALID, false,
 							 "partition.assignment.strategy knows range, roundrobin, sticky, "
-							 "cooperative-sticky, not \"%s\"",
-							 name);
-		/* Only where all of them can. */
-		*cooperative = *cooperative && assign_is_cooperative(name);
-	}
-	return n == 0 ? error_set(err, PGB_INVALID, false, "partition.assignment.strategy names no assignor") : 0;
+							 "cooperative-sticky, not \"%.*s\"",
+							 (int) word.len, word.s);
+	return 0;
 }
 
 /* ---- what we say ---- */
@@ -58,193 +93,111 @@ put_int32(WireWriter *w, int32_t v)
 	wire_put_bytes(w, b, sizeof(b));
 }
 
-/* Topics with their partitions from a list in any order; `each` is called for a topic, then for its partitions. */
-static int32_t
-group_by_topic(const PlaceList *list, Arena *a, ConsumerProtocolSubscriptionOwnedPartitions **out)
+/* What "sticky" wants to know besides: topics with their partitions, and the generation in which we had them. */
+static void
+put_sticky(const pgb_consumer *c, const ConsumerProtocolSubscription *had, WireWriter *w)
 {
-	int32_t n = 0;
-
-	*out = WIRE_NEW(ConsumerProtocolSubscriptionOwnedPartitions, a, (int32_t) list->n + 1);
-	for (size_t i = 0; *out != NULL && i < list->n; i++)
+	put_int32(w, had->n_owned_partitions);
+	for (int32_t i = 0; i < had->n_owned_partitions; i++)
 	{
-		ConsumerProtocolSubscriptionOwnedPartitions *t = *out;
-		int32_t k = 0;
-
-		while (k < n && !wstr_eq(t[k].topic, wstr(list->at[i].topic)))
-			k++;
-		if (k == n)
-		{
-			t[n].topic = wstr(list->at[i].topic);
-			t[n].partitions = arena_alloc(a, sizeof(int32_t) * (list->n - i));
-			if (t[n++].partitions == NULL)
-				return -1;
-		}
-		t[k].partitions[t[k].n_partitions++] = list->at[i].partition;
-	}
-	return *out == NULL ? -1 : n;
-}
-
-/* What the assignor of that name wants to know besides. */
-static int
-put_user_data(pgb_consumer *c, const char *name, size_t len, WireWriter *w)
-{
-	ConsumerProtocolSubscriptionOwnedPartitions *had;
-	int32_t n;
-
-	if (len == strlen("cooperative-sticky") && memcmp(name, "cooperative-sticky", len) == 0)
-		put_int32(w, c->sticky_generation);
-	if (len != strlen("sticky") || memcmp(name, "sticky", len) != 0 || c->sticky_generation < 0)
-		return 0;
-	n = group_by_topic(&c->last_given, &c->c.arena, &had);
-	put_int32(w, n);
-	for (int32_t i = 0; i < n; i++)
-	{
+		const ConsumerProtocolSubscriptionOwnedPartitions *t = &had->owned_partitions[i];
 		uint8_t size[2];
 
-		put_be16(size, (uint16_t) had[i].topic.len);
+		put_be16(size, (uint16_t) t->topic.len);
 		wire_put_bytes(w, size, sizeof(size));
-		wire_put_bytes(w, had[i].topic.s, (size_t) had[i].topic.len);
-		put_int32(w, had[i].n_partitions);
-		for (int32_t k = 0; k < had[i].n_partitions; k++)
-			put_int32(w, had[i].partitions[k]);
+		wire_put_bytes(w, t->topic.s, (size_t) t->topic.len);
+		put_int32(w, t->n_partitions);
+		for (int32_t k = 0; k < t->n_partitions; k++)
+			put_int32(w, t->partitions[k]);
 	}
 	put_int32(w, c->sticky_generation);
-	return n < 0 ? -1 : 0;
 }
 
-static int
-put_subscription(pgb_consumer *c, const char *name, size_t len, WireWriter *w)
+static WBytes
+subscription(pgb_consumer *c, WStr assignor)
 {
-	ConsumerProtocolSubscription sub;
-	uint8_t version[2];
-	PlaceList owned = {0};
-	WireWriter user;
+	ConsumerProtocolSubscription sub, had;
+	Arena *a = &c->c.arena;
 	FromPart *p, *next;
-	int rc;
+	WireWriter user;
+	WBytes packed;
+	bool good;
 
 	WIRE_INIT(ConsumerProtocolSubscription, &sub);
+	WIRE_INIT(ConsumerProtocolSubscription, &had);
 	wire_writer_init(&user);
-	sub.topics = arena_alloc(&c->c.arena, sizeof(WStr) * (c->n_topics + 1));
-	for (size_t i = 0; sub.topics != NULL && i < c->n_topics; i++)
-		sub.topics[sub.n_topics++] = wstr(c->topics[i]);
+	sub.topics = arena_alloc(a, sizeof(WStr) * (c->n_topics + 1));
+	good = sub.topics != NULL;
+	for (size_t i = 0; good && i < c->n_topics; i++)
+		sub.topics[sub.n_topics++] = wstr(c->topics[i]->name);
 	HASH_ITER (hh, c->parts, p, next)
 	{
-		(void) places_add(&owned, p->key.topic->name, (int32_t) p->key.index, 0);
+		good = good && by_topic_add(&owned_partitions, a, &sub, wstr(p->key.topic->name),
+									(int32_t) p->key.index) != NULL;
 	}
-	sub.n_owned_partitions = group_by_topic(&owned, &c->c.arena, &sub.owned_partitions);
+	for (size_t i = 0; i < c->last_given.n; i++)
+		good = good && by_topic_add(&owned_partitions, a, &had, wstr(c->last_given.at[i].topic),
+									c->last_given.at[i].partition) != NULL;
 	sub.generation_id = c->generation;
-	rc = put_user_data(c, name, len, &user);
-	sub.user_data = user.len == 0 ? WBYTES_NULL : (WBytes){user.buf, (int32_t) user.len};
-	put_be16(version, SUBSCRIPTION_VERSION);
-	wire_put_bytes(w, version, sizeof(version));
-	if (rc != 0 || sub.topics == NULL || sub.n_owned_partitions < 0 || user.failed ||
-		wire_encode(&ConsumerProtocolSubscription_desc, SUBSCRIPTION_VERSION, w, &sub) != 0)
-		rc = -1;
-	places_clear(&owned);
+	if (wstr_eq(assignor, WSTR_LIT("cooperative-sticky")))
+		put_int32(&user, c->sticky_generation);
+	else if (wstr_eq(assignor, WSTR_LIT("sticky")) && c->sticky_generation >= 0)
+		put_sticky(c, &had, &user);
+	if (user.len > 0)
+		sub.user_data = (WBytes){user.buf, (int32_t) user.len};
+	packed = pack(a, &ConsumerProtocolSubscription_desc, SUBSCRIPTION_VERSION, &sub);
+	good = good && !user.failed;
 	wire_writer_free(&user);
-	return rc;
+	return good ? packed : WBYTES_NULL;
 }
 
 int
-group_put_protocols(pgb_consumer *c, JoinGroupRequest *req, WireWriter *bytes)
+group_put_protocols(pgb_consumer *c, JoinGroupRequest *req)
 {
-	size_t ends[16] = {0};
 	const char *at = c->c.conf.assignors;
 	WStr word;
 
-	req->protocols = WIRE_NEW(JoinGroupRequestProtocols, &c->c.arena, 16);
-	while (req->protocols != NULL && req->n_protocols < 16 && next_word(&at, &word))
+	req->protocols = WIRE_NEW(JoinGroupRequestProtocols, &c->c.arena, (int32_t) strlen(at) / 2 + 1);
+	while (req->protocols != NULL && next_word(&at, &word))
 	{
-		if (put_subscription(c, word.s, (size_t) word.len, bytes) != 0)
-			return -1;
-		req->protocols[req->n_protocols].name = word;
-		ends[req->n_protocols++] = bytes->len;
-	}
-	/* The writer may have moved its buffer while it grew. */
-	for (int32_t i = 0; i < req->n_protocols; i++)
-	{
-		size_t from = i == 0 ? 0 : ends[i - 1];
+		JoinGroupRequestProtocols *p = &req->protocols[req->n_protocols++];
 
-		req->protocols[i].metadata = (WBytes){bytes->buf + from, (int32_t) (ends[i] - from)};
+		p->name = word;
+		p->metadata = subscription(c, word);
+		if (p->metadata.len < 0)
+			return -1;
 	}
 	return req->protocols == NULL ? -1 : 0;
 }
 
-/* ---- what others say ---- */
+/* ---- the leader's work ---- */
 
-/* In the arena, pointing into `metadata`. */
-static bool
-read_subscription(Arena *a, WBytes metadata, ConsumerProtocolSubscription *sub)
+bool
+group_topics_known(pgb_consumer *c, uint64_t *counts)
 {
-	WireReader r;
-	int16_t version;
+	bool known = true;
 
-	if (metadata.len < 2)
-		return false;
-	version = (int16_t) get_be16(metadata.p);
-	wire_reader_init(&r, metadata.p + 2, (size_t) metadata.len - 2);
-	return version >= 0 &&
-		   wire_decode(&ConsumerProtocolSubscription_desc,
-					   version > SUBSCRIPTION_VERSION ? SUBSCRIPTION_VERSION : version, &r, a, sub) == 0;
-}
-
-/* Calls for every topic that a member subscribes to. */
-static bool
-each_topic(pgb_consumer *c, bool (*look)(pgb_consumer *c, Topic *t, uint64_t *sum), uint64_t *sum)
-{
-	bool good = true;
-
+	*counts = 1;
 	for (int32_t i = 0; i < c->n_members; i++)
 	{
 		ConsumerProtocolSubscription sub;
 		Arena a;
 
 		arena_init(&a, 4096);
-		if (read_subscription(&a, c->members[i].metadata, &sub))
-			for (int32_t k = 0; k < sub.n_topics; k++)
-			{
-				Topic *t = metadata_topic(&c->c, sub.topics[k].s, (size_t) sub.topics[k].len);
+		if (!unpack(&a, &ConsumerProtocolSubscription_desc, SUBSCRIPTION_VERSION, c->members[i].metadata,
+					&sub))
+			sub.n_topics = 0;
+		for (int32_t k = 0; k < sub.n_topics; k++)
+		{
+			Topic *t = metadata_topic(&c->c, sub.topics[k]);
 
-				good = t != NULL && look(c, t, sum) && good;
-			}
+			known = known && (t == NULL || t->unknown_since == 0 || t->code != 0);
+			*counts = *counts * 31 + (uint64_t) (t != NULL && t->unknown_since == 0 ? t->n : 0);
+		}
 		arena_free(&a);
 	}
-	return good;
+	return known;
 }
-
-static bool
-is_known(pgb_consumer *c, Topic *t, uint64_t *sum)
-{
-	(void) c;
-	(void) sum;
-	return t->unknown_since == 0 || t->code != 0;
-}
-
-static bool
-add_count(pgb_consumer *c, Topic *t, uint64_t *sum)
-{
-	(void) c;
-	*sum = *sum * 31 + (uint64_t) (t->unknown_since == 0 ? t->n : 0);
-	return true;
-}
-
-/* Does metadata say of every topic in the group how many partitions it has, or that there is none of this name? */
-bool
-group_topics_known(pgb_consumer *c)
-{
-	return each_topic(c, is_known, NULL);
-}
-
-uint64_t
-group_counts(pgb_consumer *c)
-{
-	uint64_t sum = 1;
-
-	(void) each_topic(c, add_count, &sum);
-	return sum;
-}
-
-/* ---- the leader's work ---- */
 
 static int
 compare_names(const void *a, const void *b)
@@ -284,7 +237,7 @@ gather_topics(pgb_consumer *c, AssignGroup *g, const ConsumerProtocolSubscriptio
 		if (g->n_topics > 0 && wstr_eq(t[-1].name, g->topics[i].name))
 			continue;
 		t->name = g->topics[i].name;
-		meta = metadata_topic(&c->c, t->name.s, (size_t) t->name.len);
+		meta = metadata_topic(&c->c, t->name);
 		t->n = meta == NULL || meta->unknown_since != 0 ? 0 : meta->n;
 		t->first = g->n_parts;
 		g->n_parts += t->n;
@@ -303,7 +256,7 @@ claim(const AssignGroup *g, AssignMember *m, WStr topic, int32_t partition)
 		m->owned[m->n_owned++] = g->topics[t].first + partition;
 }
 
-/* The user data of "sticky": topics with partitions as int32, then (not in the oldest form) a generation. */
+/* The user data of "sticky" (see put_sticky); the oldest form has no generation. */
 static void
 read_sticky(const AssignGroup *g, AssignMember *m, WBytes data, Arena *a)
 {
@@ -371,95 +324,77 @@ gather_member(pgb_consumer *c, const AssignGroup *g, AssignMember *m, const Cons
 	return true;
 }
 
-static bool
-put_assignment(const AssignGroup *g, int32_t me, WireWriter *w, Arena *a)
+static WBytes
+assignment(const AssignGroup *g, int32_t me, Arena *a)
 {
 	ConsumerProtocolAssignment as;
 
 	WIRE_INIT(ConsumerProtocolAssignment, &as);
-	as.assigned_partitions = WIRE_NEW(ConsumerProtocolAssignmentAssignedPartitions, a, g->n_topics + 1);
-	for (int32_t t = 0; as.assigned_partitions != NULL && t < g->n_topics; t++)
-	{
-		ConsumerProtocolAssignmentAssignedPartitions *at = &as.assigned_partitions[as.n_assigned_partitions];
-
-		at->topic = g->topics[t].name;
-		at->n_partitions = 0;
+	for (int32_t t = 0; t < g->n_topics; t++)
 		for (int32_t k = 0; k < g->topics[t].n; k++)
-			if (g->owner[g->topics[t].first + k] == me)
-			{
-				if (at->partitions == NULL &&
-					(at->partitions = arena_alloc(a, sizeof(int32_t) * (size_t) g->topics[t].n)) == NULL)
-					return false;
-				at->partitions[at->n_partitions++] = k;
-			}
-		as.n_assigned_partitions += at->n_partitions > 0;
-	}
-	wire_put_bytes(w, "\0", 2); /* version 0: every client reads it, and later ones add nothing */
-	return as.assigned_partitions != NULL && wire_encode(&ConsumerProtocolAssignment_desc, 0, w, &as) == 0;
+			if (g->owner[g->topics[t].first + k] == me &&
+				by_topic_add(&assigned_partitions, a, &as, g->topics[t].name, k) == NULL)
+				return WBYTES_NULL;
+	return pack(a, &ConsumerProtocolAssignment_desc, ASSIGNMENT_VERSION, &as);
 }
 
 int
-group_assign(pgb_consumer *c, SyncGroupRequest *req, WireWriter *bytes)
+group_assign(pgb_consumer *c, SyncGroupRequest *req)
 {
 	AssignGroup g = {.n_members = c->n_members};
 	size_t n = (size_t) c->n_members + 1;
 	Arena *a = &c->c.arena;
 	ConsumerProtocolSubscription *subs = arena_alloc(a, sizeof(*subs) * n);
-	size_t *ends = arena_alloc(a, sizeof(*ends) * n);
-	bool good = subs != NULL && ends != NULL;
 
 	g.members = arena_alloc(a, sizeof(*g.members) * n);
 	req->assignments = WIRE_NEW(SyncGroupRequestAssignments, a, c->n_members);
-	good = good && g.members != NULL && req->assignments != NULL;
-	for (int32_t i = 0; good && i < g.n_members; i++)
-		if (!read_subscription(a, c->members[i].metadata, &subs[i]))
+	if (subs == NULL || g.members == NULL || req->assignments == NULL)
+		return -1;
+	for (int32_t i = 0; i < g.n_members; i++)
+		if (!unpack(a, &ConsumerProtocolSubscription_desc, SUBSCRIPTION_VERSION, c->members[i].metadata,
+					&subs[i]))
 			WIRE_INIT(ConsumerProtocolSubscription, &subs[i]);
-	good = good && gather_topics(c, &g, subs, a);
-	for (int32_t i = 0; good && i < g.n_members; i++)
+	if (!gather_topics(c, &g, subs, a))
+		return -1;
+	for (int32_t i = 0; i < g.n_members; i++)
 	{
 		g.members[i] = (AssignMember){.id = c->members[i].id, .instance = c->members[i].instance};
-		good = gather_member(c, &g, &g.members[i], &subs[i], a);
+		if (!gather_member(c, &g, &g.members[i], &subs[i], a))
+			return -1;
 	}
-	good = good && assign_by_name(c->protocol, &g) == 0;
-	for (int32_t i = 0; good && i < g.n_members; i++)
+	if (assign_by_name(c->protocol, &g) != 0)
+		return -1;
+	for (req->n_assignments = 0; req->n_assignments < g.n_members; req->n_assignments++)
 	{
-		good = put_assignment(&g, i, bytes, a);
-		ends[i] = bytes->len;
-	}
-	for (int32_t i = 0; good && i < g.n_members; i++)
-	{
-		size_t from = i == 0 ? 0 : ends[i - 1];
+		SyncGroupRequestAssignments *to = &req->assignments[req->n_assignments];
 
-		req->assignments[i].member_id = c->members[i].id;
-		req->assignments[i].assignment = (WBytes){bytes->buf + from, (int32_t) (ends[i] - from)};
-		req->n_assignments++;
+		to->member_id = c->members[req->n_assignments].id;
+		to->assignment = assignment(&g, req->n_assignments, a);
+		if (to->assignment.len < 0)
+			return -1;
 	}
-	return good ? 0 : -1;
+	return 0;
 }
 
 /* ---- what the leader gave us ---- */
 
 int
-group_read_assignment(pgb_consumer *c, WBytes assignment)
+group_read_assignment(pgb_consumer *c, WBytes bytes)
 {
 	ConsumerProtocolAssignment as;
-	WireReader r;
 	Arena a;
 	int rc = 0;
 
 	places_clear(&c->next_given);
-	if (assignment.len <= 0)
+	if (bytes.len <= 0)
 		return 0;
-	if (assignment.len < 2 || (int16_t) get_be16(assignment.p) < 0)
-		return -1;
 	arena_init(&a, 4096);
-	wire_reader_init(&r, assignment.p + 2, (size_t) assignment.len - 2);
-	if (wire_decode(&ConsumerProtocolAssignment_desc, 0, &r, &a, &as) != 0)
+	if (!unpack(&a, &ConsumerProtocolAssignment_desc, ASSIGNMENT_VERSION, bytes, &as))
 		rc = -1;
 	for (int32_t i = 0; rc == 0 && i < as.n_assigned_partitions; i++)
 	{
 		const ConsumerProtocolAssignmentAssignedPartitions *p = &as.assigned_partitions[i];
-		Topic *t = metadata_topic(&c->c, p->topic.s, (size_t) p->topic.len);
+		Topic *t = metadata_topic(&c->c, p->topic);
 
 		for (int32_t k = 0; t != NULL && k < p->n_partitions; k++)
 			if (p->partitions[k] >= 0 &&

@@ -10,24 +10,33 @@
 #include <stdlib.h>
 
 Topic *
-metadata_topic(Client *c, const char *name, size_t len)
+metadata_find(const Client *c, WStr name)
 {
-	Topic *t;
+	Topic *t = NULL;
 
-	HASH_FIND(hh, c->topics, name, len, t);
+	if (name.len >= 0)
+		HASH_FIND(hh, c->topics, name.s, (size_t) name.len, t);
+	return t;
+}
+
+Topic *
+metadata_topic(Client *c, WStr name)
+{
+	Topic *t = metadata_find(c, name);
+
 	if (t != NULL)
 		return t;
 	t = calloc(1, sizeof(*t));
-	if (t == NULL || (t->name = strndup(name, len)) == NULL)
+	if (t == NULL || (t->name = strndup(name.s, (size_t) name.len)) == NULL)
 	{
 		free(t);
 		return NULL;
 	}
 	t->unknown_since = c->now;
-	HASH_ADD_KEYPTR(hh, c->topics, t->name, len, t);
+	HASH_ADD_KEYPTR(hh, c->topics, t->name, (size_t) name.len, t);
 	/* A new topic is no retry. */
-	if (c->meta_failures == 0)
-		c->meta_at = c->now;
+	if (c->meta.failures == 0)
+		c->meta.at = c->now;
 	metadata_want(c);
 	return t;
 }
@@ -35,8 +44,10 @@ metadata_topic(Client *c, const char *name, size_t len)
 void
 metadata_want(Client *c)
 {
+	/* From then on metadata_step sees to it. */
+	if (!c->meta_wanted)
+		client_wake_at(c, c->meta.at);
 	c->meta_wanted = true;
-	client_wake_at(c, c->meta_at);
 }
 
 Node *
@@ -64,8 +75,8 @@ metadata_failed(Client *c, const Topic *t, pgb_error *err)
 	if (c->now < t->unknown_since + c->conf.metadata_wait)
 		return 0;
 	if (t->code == 0)
-		return error_set(err, PGB_NO_BROKER, true, "no broker said in %lld ms what topic \"%s\" is; %s",
-						 (long long) c->conf.metadata_wait, t->name, c->last_error.text);
+		return client_late(c, err, PGB_NO_BROKER, "no broker said in %lld ms what topic \"%s\" is",
+						   (long long) c->conf.metadata_wait, t->name);
 	return error_kafka(err, code, "topic \"%s\"", t->name);
 }
 
@@ -81,8 +92,7 @@ apply_brokers(Client *c, const MetadataResponse *resp)
 		const MetadataResponseBrokers *b = &resp->brokers[i];
 		Node *n = b->node_id < 0 ? NULL : client_node(c, b->node_id);
 
-		if (b->node_id < 0 || (n == NULL && (n = client_add_node(c, b->node_id, b->host.s,
-																 (size_t) b->host.len, b->port)) == NULL))
+		if (b->node_id < 0 || (n == NULL && (n = client_add_node(c, b->node_id, b->host, b->port)) == NULL))
 			continue;
 		n->gone = false;
 		(void) snprintf(n->rack, sizeof(n->rack), "%.*s", b->rack.len < 0 ? 0 : (int) b->rack.len, b->rack.s);
@@ -136,11 +146,8 @@ apply_partitions(Client *c, Topic *t, const MetadataResponseTopics *m)
 static void
 apply_topic(Client *c, const MetadataResponseTopics *m)
 {
-	Topic *t;
+	Topic *t = metadata_find(c, m->name);
 
-	if (m->name.len <= 0)
-		return;
-	HASH_FIND(hh, c->topics, m->name.s, (size_t) m->name.len, t);
 	if (t == NULL)
 		return;
 	t->code = m->error_code;
@@ -162,11 +169,11 @@ metadata_done(Client *c, Call *call, const pgb_error *err, void *response)
 	MetadataResponse *resp = response;
 
 	(void) call;
-	c->meta_asked = false;
+	c->meta.open = false;
 	if (err != NULL)
 	{
-		c->meta_at = c->now + client_backoff(c, ++c->meta_failures);
-		metadata_want(c);
+		c->meta_wanted = true;
+		retry_later(c, &c->meta);
 		return;
 	}
 	(void) snprintf(c->cluster_id, sizeof(c->cluster_id), "%.*s",
@@ -176,68 +183,42 @@ metadata_done(Client *c, Call *call, const pgb_error *err, void *response)
 	for (int32_t i = 0; i < resp->n_topics; i++)
 		apply_topic(c, &resp->topics[i]);
 	c->meta_version++;
-	c->meta_failures = c->meta_wanted ? c->meta_failures + 1 : 0;
-	c->meta_at = c->now + client_backoff(c, c->meta_failures);
+	if (c->meta_wanted)
+		retry_later(c, &c->meta); /* a topic or a leader is missing still */
+	else
+		c->meta = (Retry){.at = c->now + c->conf.backoff};
 	c->meta_fresh = c->now + c->conf.metadata_age;
 }
 
-#define PATIENCE    1000 /* a broker that is not connected by then is no reason not to ask the next */
-#define ASK_TIMEOUT 5000 /* nor one that does not answer */
-
-/* The broker of last time, or while that is not to be had the next ones. */
-static Conn *
-pick(Client *c)
-{
-	Node *n = c->meta_node != NULL ? c->meta_node : c->nodes;
-
-	for (Node *tried = NULL; n != tried; n = n->next != NULL ? n->next : c->nodes)
-	{
-		Conn *conn = n->gone ? NULL : client_ready(c, n, USE_CONTROL);
-
-		if (conn != NULL || (!n->gone && n->conns[USE_CONTROL].state != CONN_DOWN &&
-							 c->now < n->conns[USE_CONTROL].since + PATIENCE))
-		{
-			client_wake_at(c, conn != NULL ? CLIENT_NEVER : n->conns[USE_CONTROL].since + PATIENCE);
-			c->meta_node = n;
-			return conn;
-		}
-		if (tried == NULL)
-			tried = n;
-	}
-	return NULL;
-}
+#define ASK_TIMEOUT 5000 /* a broker that has not answered by then is no reason not to ask the next */
 
 void
 metadata_step(Client *c)
 {
+	int64_t timeout = c->conf.request_timeout < ASK_TIMEOUT ? c->conf.request_timeout : ASK_TIMEOUT;
 	MetadataRequest req;
-	Conn *conn;
 	Topic *t, *next;
-	int32_t n = 0;
+	Conn *conn;
 
-	if (c->now >= c->meta_fresh)
-		c->meta_wanted = true;
-	client_wake_at(c, c->meta_asked ? CLIENT_NEVER : c->meta_wanted ? c->meta_at : c->meta_fresh);
-	if (!c->meta_wanted || c->meta_asked || c->now < c->meta_at || (conn = pick(c)) == NULL)
+	c->meta_wanted = c->meta_wanted || c->now >= c->meta_fresh;
+	if (!c->meta_wanted && !c->meta.open)
+		client_wake_at(c, c->meta_fresh);
+	if (!c->meta_wanted || !retry_due(c, &c->meta) || (conn = client_any(c)) == NULL)
 		return;
 	WIRE_INIT(MetadataRequest, &req);
 	req.allow_auto_topic_creation = c->create_topics;
 	req.topics = WIRE_NEW(MetadataRequestTopics, &c->arena, (int32_t) HASH_COUNT(c->topics) + 1);
 	if (req.topics == NULL)
 		return;
+	req.n_topics = 0;
 	HASH_ITER (hh, c->topics, t, next)
 	{
-		req.topics[n++].name = wstr(t->name);
+		req.topics[req.n_topics++].name = wstr(t->name);
 	}
-	req.n_topics = n;
-	c->meta_asked = client_send(c, conn, API_METADATA, 12, &req, metadata_done, NULL,
-								c->conf.request_timeout < ASK_TIMEOUT ? c->conf.request_timeout : ASK_TIMEOUT,
-								&c->last_error) == 0;
-	arena_reset(&c->arena);
 	/* Whoever wants something from now on wants a newer answer than this one. */
-	c->meta_wanted = !c->meta_asked;
-	if (!c->meta_asked)
-		c->meta_at = c->now + client_backoff(c, ++c->meta_failures);
+	c->meta_wanted = false;
+	c->meta.open = true;
+	client_send(c, conn, API_METADATA, 12, &req, metadata_done, NULL, timeout);
 }
 
 void

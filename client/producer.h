@@ -1,11 +1,13 @@
 /*
- * producer.h: the producer's insides, shared by producer.c (messages into batches, reports) and producer_send.c
- * (batches to brokers and back).
+ * producer.h: the producer's insides, shared by producer.c (the calls of pgbroker.h), producer_batch.c (messages into
+ * batches) and producer_send.c (batches to brokers and back).
  *
- *     pgb_produce -> ToTopic.waiting     until metadata say how many partitions there are
- *                 -> ToPart.first..last  batches in order; the last one may still be open
+ *     pgb_produce -> ToPart.batches  in order; the last one may still be open
  *     in flight:  a prefix of them, at most MOST_IN_FLIGHT
- *     finished -> producer.done          until the reports are given
+ *     finished -> producer.done      until the reports are given
+ *
+ * Until metadata say how many partitions a topic has its messages are in batches of ToTopic.waiting, one for each
+ * partition that was asked for.  Then they are moved to where they belong.
  *
  * Order and exactly-once.  A batch gets its sequence when it is first sent and keeps it over retries.  After a
  * failure the partition sends nothing (`hold`) until everything in flight has come back, then all again in order; the
@@ -19,27 +21,29 @@
 #include "client/client.h"
 #include "wire/record.h"
 
-#define MOST_IN_FLIGHT 5 /* what brokers remember of a producer in a partition */
-#define NO_SEQUENCE    BATCH_NO_SEQUENCE
+#define MOST_IN_FLIGHT 5  /* what brokers remember of a producer in a partition */
+#define RECORD_MORE    64 /* of a record besides its bytes, at most; a header adds HEADER_MORE */
+#define HEADER_MORE    20
 
 typedef struct ToPart ToPart;
 typedef struct ToTopic ToTopic;
 
 typedef struct Batch
 {
-	struct Batch *next;
+	struct Batch *prev, *next;
 	ToPart *part;
+	int32_t partition; /* of waiting ones: what was asked for, may be PGB_ANY_PARTITION */
 	WireWriter out;
 	BatchBuilder bb;
 	int32_t n;
-	size_t bytes; /* of buffer.memory */
+	int32_t moved; /* the first so many went to other batches */
+	size_t bytes;  /* of buffer.memory */
 	int64_t created, deadline;
-	int attempts;
-	bool full, ended, in_flight;
+	bool full, ended;
+	int32_t call; /* with which it is in flight, or CLIENT_NO_CALL */
 	int32_t sequence;
 	int16_t epoch;
 	void **opaques; /* n of them, when reports are wanted */
-	int32_t cap_opaques;
 	int64_t offset; /* of the first, once done; -1 = unknown */
 	pgb_error err;  /* once done; code 0 = delivered */
 } Batch;
@@ -52,33 +56,35 @@ struct ToPart
 	bool hold;
 	bool new_epoch; /* once nothing is in flight */
 	int n_in_flight;
-	Batch *first, *last;
-	int64_t retry_at;
+	Batch *batches;
+	Retry retry;
 	int32_t next_sequence;
 	int16_t epoch;
 	Node *to; /* scratch of one turn: where its next batch could go now */
 };
 
-/* A message whose topic is not known yet; what it points to follows in the same piece of memory. */
-typedef struct Waiting
-{
-	struct Waiting *next;
-	pgb_message m;
-	int64_t deadline;
-	size_t bytes;
-	pgb_error err;
-} Waiting;
-
 struct ToTopic
 {
+	ToTopic *next_topic;
 	Topic *meta;
 	ToPart **parts;
 	int32_t n;
 	uint32_t next; /* round-robin */
 	int32_t sticky;
-	Waiting *first, *last;
-	ToTopic *next_topic;
+	ToPart waiting;
 };
+
+/* A message in the words of the wire. */
+typedef struct Message
+{
+	int64_t timestamp;
+	WBytes key, value;
+	RecordHeader *headers;
+	int32_t n_headers;
+	void *opaque;
+	size_t size;      /* at most, in a batch */
+	int64_t deadline; /* 0: delivery.timeout.ms from now */
+} Message;
 
 struct pgb_producer
 {
@@ -86,29 +92,32 @@ struct pgb_producer
 	ToTopic *topics;
 	ToTopic *recent; /* of the last message */
 	ToPart **active; /* with batches */
-	int32_t n_active, cap_active;
+	int32_t n_active;
 	int32_t turn; /* where the next turn begins, so that none starves */
-	Batch *done_first, *done_last;
-	Waiting *lost_first, *lost_last; /* failed without a partition */
-	Batch *spare;                    /* with their memory */
+	Batch *done;
+	Batch *spare; /* with their memory */
 	int n_spare;
-	int64_t pending, failed;
+	int64_t pending;
 	size_t bytes;
 	size_t since_run;
 	int64_t producer_id;
-	bool id_asked;
-	int64_t id_at;
-	int id_failures;
+	Retry id;
 	bool flushing, closing;
 };
 
 /* producer.c */
-void producer_route_waiting(pgb_producer *p);
 int producer_reports(pgb_producer *p);
 void producer_finish(pgb_producer *p, Batch *b, int64_t offset, const pgb_error *err);
 
-/* producer_split.c: false when it cannot be split; else `b` is gone, and new sequences are needed */
-bool producer_split(pgb_producer *p, Batch *b);
+/* producer_batch.c */
+ToTopic *producer_topic(pgb_producer *p, const char *name); /* NULL: no memory */
+
+/* Into a batch of the partition that it is for.  1: one is full now. */
+int producer_put(pgb_producer *p, ToTopic *t, int32_t partition, const Message *m, pgb_error *err);
+void producer_place_waiting(pgb_producer *p);
+bool producer_split(pgb_producer *p,
+					Batch *b); /* false: it cannot be; else `b` is gone, new sequences are needed */
+void producer_free_batch(pgb_producer *p, Batch *b);
 
 /* producer_send.c */
 void producer_step(Client *c);

@@ -3,47 +3,13 @@
 
 #include <stdlib.h>
 
-typedef struct Sent
-{
-	pgb_producer *p;
-	int32_t n;
-	Batch *batches[];
-} Sent;
+static const ByTopic in_request = BY_TOPIC(ProduceRequest, topic_data, ProduceRequestTopicData,
+										   partition_data, &ProduceRequestTopicDataPartitionData_desc);
+static const ByTopic in_response =
+	BY_TOPIC(ProduceResponse, responses, ProduceResponseResponses, partition_responses,
+			 &ProduceResponseResponsesPartitionResponses_desc);
 
 /* ---- what comes back ---- */
-
-static void
-unlink_batch(ToPart *part, Batch *b)
-{
-	Batch **at = &part->first, *before = NULL;
-
-	while (*at != b)
-	{
-		before = *at;
-		at = &before->next;
-	}
-	*at = b->next;
-	if (part->last == b)
-		part->last = before;
-}
-
-static void
-give_up_batch(pgb_producer *p, Batch *b, const pgb_error *err)
-{
-	unlink_batch(b->part, b);
-	producer_finish(p, b, -1, err);
-}
-
-static void
-retry(pgb_producer *p, Batch *b)
-{
-	ToPart *part = b->part;
-
-	part->hold = true;
-	part->retry_at = p->c.now + client_backoff(&p->c, b->attempts);
-	client_wake_at(&p->c, part->retry_at);
-	metadata_want(&p->c);
-}
 
 static void
 batch_failed(pgb_producer *p, Batch *b, const pgb_error *err)
@@ -56,7 +22,7 @@ batch_failed(pgb_producer *p, Batch *b, const pgb_error *err)
 		 err->code == KERR_INVALID_PRODUCER_EPOCH))
 	{
 		/* Behind a batch that failed it is no wonder; for the first one see producer.h. */
-		part->new_epoch = part->new_epoch || part->first == b;
+		part->new_epoch = part->new_epoch || part->batches == b;
 		again = true;
 	}
 	if (err->code == KERR_MESSAGE_TOO_LARGE && !p->closing && producer_split(p, b))
@@ -66,9 +32,15 @@ batch_failed(pgb_producer *p, Batch *b, const pgb_error *err)
 		client_wake_at(&p->c, p->c.now);
 	}
 	else if (!again || p->c.now >= b->deadline || p->closing)
-		give_up_batch(p, b, err);
+		producer_finish(p, b, -1, err);
 	else
-		retry(p, b);
+	{
+		/* Of several in flight only the first counts. */
+		if (!part->hold)
+			retry_later(&p->c, &part->retry);
+		part->hold = true;
+		metadata_want(&p->c);
+	}
 }
 
 static void
@@ -78,7 +50,7 @@ batch_answered(pgb_producer *p, Batch *b, const ProduceResponseResponsesPartitio
 
 	if (r->error_code == 0 || r->error_code == KERR_DUPLICATE_SEQUENCE_NUMBER)
 	{
-		unlink_batch(b->part, b);
+		b->part->retry.failures = 0;
 		producer_finish(p, b, r->error_code == 0 ? r->base_offset : -1, NULL);
 		return;
 	}
@@ -91,40 +63,53 @@ batch_answered(pgb_producer *p, Batch *b, const ProduceResponseResponsesPartitio
 	batch_failed(p, b, &err);
 }
 
-static const ProduceResponseResponsesPartitionResponses *
-find_answer(const ProduceResponse *resp, const Batch *b)
+/* The batch of a partition that a call took along, which is in flight no more; NULL: none. */
+static Batch *
+take_back(ToPart *part, const Call *call)
 {
-	const char *name = b->part->topic->meta->name;
+	Batch *b;
 
-	for (int32_t i = 0; i < resp->n_responses; i++)
-		if (wstr_eq(resp->responses[i].name, wstr(name)))
-			for (int32_t j = 0; j < resp->responses[i].n_partition_responses; j++)
-				if (resp->responses[i].partition_responses[j].index == b->part->index)
-					return &resp->responses[i].partition_responses[j];
+	DL_FOREACH (part->batches, b)
+	{
+		if (b->call == call->correlation_id)
+		{
+			b->call = CLIENT_NO_CALL;
+			part->n_in_flight--;
+			return b;
+		}
+	}
 	return NULL;
+}
+
+static void
+answer_one(void *arg, Topic *t, int32_t index, const void *answer)
+{
+	Call *call = arg;
+	ToTopic *to = t->owner;
+	Batch *b = to != NULL && index >= 0 && index < to->n ? take_back(to->parts[index], call) : NULL;
+
+	if (b != NULL)
+		batch_answered(call->arg, b, answer);
 }
 
 static void
 produce_done(Client *c, Call *call, const pgb_error *err, void *response)
 {
-	Sent *sent = call->arg;
-	pgb_producer *p = sent->p;
+	pgb_producer *p = call->arg;
 
-	(void) c;
-	for (int32_t i = 0; i < sent->n; i++)
+	if (response != NULL)
+		by_topic_each(&in_response, c, response, answer_one, call);
+	for (int32_t i = 0; i < p->n_active; i++)
 	{
-		Batch *b = sent->batches[i];
-		const ProduceResponseResponsesPartitionResponses *r;
+		Batch *b = take_back(p->active[i], call);
 		pgb_error missing;
 
-		b->in_flight = false;
-		b->part->n_in_flight--;
+		if (b == NULL)
+			continue;
 		if (err != NULL)
 			batch_failed(p, b, err);
 		else if (call->no_reply)
 			batch_answered(p, b, &(ProduceResponseResponsesPartitionResponses){.base_offset = -1});
-		else if ((r = find_answer(response, b)) != NULL)
-			batch_answered(p, b, r);
 		else
 		{
 			error_set(&missing, PGB_PROTOCOL, true,
@@ -133,17 +118,16 @@ produce_done(Client *c, Call *call, const pgb_error *err, void *response)
 			batch_failed(p, b, &missing);
 		}
 	}
-	free(sent);
 }
 
 /* ---- what goes out ---- */
 
 /* Makes the batch ready for the wire; false: no memory. */
 static bool
-finish_batch(pgb_producer *p, Batch *b)
+seal(pgb_producer *p, Batch *b)
 {
 	ToPart *part = b->part;
-	bool renumber = p->c.conf.idempotent && b->sequence == NO_SEQUENCE;
+	bool renumber = p->c.conf.idempotent && b->sequence == BATCH_NO_SEQUENCE;
 
 	if (renumber)
 	{
@@ -169,62 +153,17 @@ finish_batch(pgb_producer *p, Batch *b)
 	return true;
 }
 
-static void
-send_batches(pgb_producer *p, Conn *conn, Sent *sent)
-{
-	Client *c = &p->c;
-	int64_t deadline = c->now + c->conf.request_timeout;
-	ProduceRequest req;
-	pgb_error err;
-
-	WIRE_INIT(ProduceRequest, &req);
-	req.acks = (int16_t) c->conf.acks;
-	req.topic_data = WIRE_NEW(ProduceRequestTopicData, &c->arena, sent->n);
-	for (int32_t i = 0; req.topic_data != NULL && i < sent->n; i++)
-	{
-		Batch *b = sent->batches[i];
-		const char *name = b->part->topic->meta->name;
-		int32_t k = 0;
-
-		while (k < req.n_topic_data && req.topic_data[k].name.s != name)
-			k++;
-		if (k == req.n_topic_data)
-		{
-			req.topic_data[k].name = wstr(name);
-			req.topic_data[k].partition_data =
-				WIRE_NEW(ProduceRequestTopicDataPartitionData, &c->arena, sent->n - i);
-			if (req.topic_data[k].partition_data == NULL)
-				break;
-			req.n_topic_data++;
-		}
-		req.topic_data[k].partition_data[req.topic_data[k].n_partition_data++] =
-			(ProduceRequestTopicDataPartitionData){b->part->index,
-												   {b->out.buf, (int32_t) b->out.len, b->out.buf}};
-		b->in_flight = true;
-		b->part->n_in_flight++;
-		b->part->hold = false;
-		b->attempts++;
-		if (b->deadline < deadline)
-			deadline = b->deadline;
-	}
-	req.timeout_ms = (int32_t) (deadline > c->now ? deadline - c->now : 1);
-	if (client_send(c, conn, API_PRODUCE, 12, &req, produce_done, sent, req.timeout_ms, &err) != 0)
-	{
-		Call failed = {.arg = sent};
-
-		produce_done(c, &failed, &err, NULL);
-	}
-	arena_reset(&c->arena);
-}
-
 static Batch *
 next_batch(const ToPart *part)
 {
-	Batch *b = part->first;
+	Batch *b;
 
-	while (b != NULL && b->in_flight)
-		b = b->next;
-	return b;
+	DL_FOREACH (part->batches, b)
+	{
+		if (b->call == CLIENT_NO_CALL)
+			return b;
+	}
+	return NULL;
 }
 
 static void
@@ -234,20 +173,17 @@ expire(pgb_producer *p, ToPart *part)
 	pgb_error why;
 	Batch *b;
 
-	while ((b = part->first) != NULL && !b->in_flight)
+	while ((b = part->batches) != NULL && b->call == CLIENT_NO_CALL)
 	{
 		if (metadata_failed(c, part->topic->meta, &why) == 0)
 		{
+			client_wake_at(c, b->deadline);
 			if (c->now < b->deadline)
-			{
-				client_wake_at(c, b->deadline);
 				return;
-			}
-			error_set(&why, PGB_TIMED_OUT, true, "not delivered within delivery.timeout.ms (%lld)%s%s",
-					  (long long) c->conf.delivery_timeout, c->last_error.text[0] != '\0' ? "; " : "",
-					  c->last_error.text);
+			client_late(c, &why, PGB_TIMED_OUT, "not delivered within delivery.timeout.ms (%lld)",
+						(long long) c->conf.delivery_timeout);
 		}
-		give_up_batch(p, b, &why);
+		producer_finish(p, b, -1, &why);
 	}
 }
 
@@ -255,13 +191,17 @@ expire(pgb_producer *p, ToPart *part)
 static void
 begin_epoch(pgb_producer *p, ToPart *part)
 {
+	Batch *b;
+
 	part->new_epoch = false;
 	part->next_sequence = 0;
 	if (part->epoch == INT16_MAX)
 		p->producer_id = BATCH_NO_PRODUCER_ID;
 	part->epoch = part->epoch == INT16_MAX ? 0 : (int16_t) (part->epoch + 1);
-	for (Batch *b = part->first; b != NULL; b = b->next)
-		b->sequence = NO_SEQUENCE;
+	DL_FOREACH (part->batches, b)
+	{
+		b->sequence = BATCH_NO_SEQUENCE;
+	}
 }
 
 /* Where the partition's next batch can go now: a node with a connection that has room, else NULL. */
@@ -281,11 +221,8 @@ destination(pgb_producer *p, ToPart *part)
 		return NULL;
 	if (part->new_epoch)
 		begin_epoch(p, part);
-	if (c->now < part->retry_at)
-	{
-		client_wake_at(c, part->retry_at);
+	if (!retry_due(c, &part->retry))
 		return NULL;
-	}
 	if (!b->full && !b->ended && !p->flushing && p->bytes < (size_t) c->conf.buffer_memory / 2 &&
 		c->now < b->created + c->conf.linger)
 	{
@@ -304,45 +241,47 @@ destination(pgb_producer *p, ToPart *part)
 static bool
 send_to(pgb_producer *p, Node *node)
 {
-	Conn *conn = client_ready(&p->c, node, USE_DATA);
-	Sent *sent = NULL;
+	Client *c = &p->c;
+	Conn *conn = client_ready(c, node, USE_DATA);
+	int64_t deadline = c->now + c->conf.request_timeout;
 	size_t bytes = 0;
+	ProduceRequest req;
 
 	if (conn == NULL || conn->n_calls >= MOST_IN_FLIGHT)
 		return false;
+	WIRE_INIT(ProduceRequest, &req);
+	req.acks = (int16_t) c->conf.acks;
 	for (int32_t i = 0; i < p->n_active; i++)
 	{
 		ToPart *part = p->active[(p->turn + i) % p->n_active];
 		Batch *b = part->to == node ? next_batch(part) : NULL;
+		ProduceRequestTopicDataPartitionData *data;
+		pgb_error err;
 
-		if (b == NULL)
-			continue;
-		if (sent == NULL && (sent = malloc(sizeof(*sent) + sizeof(Batch *) * (size_t) p->n_active)) == NULL)
-			return false;
-		if (bytes == 0)
-			*sent = (Sent){.p = p};
-		if (bytes > 0 && bytes + b->out.len > (size_t) p->c.conf.request_size)
+		if (b == NULL || (bytes > 0 && bytes + b->out.len > (size_t) c->conf.request_size))
 			continue;
 		part->to = NULL;
-		if (!finish_batch(p, b))
+		data = seal(p, b)
+				   ? by_topic_add(&in_request, &c->arena, &req, wstr(part->topic->meta->name), part->index)
+				   : NULL;
+		if (data == NULL)
 		{
-			pgb_error err;
-
-			error_set(&err, PGB_NO_MEMORY, true, "no memory to %s a batch",
-					  b->bb.codec != 0 ? "compress" : "end");
-			give_up_batch(p, b, &err);
+			error_set(&err, PGB_NO_MEMORY, true, "no memory to end or compress a batch");
+			producer_finish(p, b, -1, &err);
 			continue;
 		}
+		data->records = (WRecords){b->out.buf, (int32_t) b->out.len, b->out.buf};
 		bytes += b->out.len;
-		sent->batches[sent->n++] = b;
+		b->call = c->correlation_id;
+		part->n_in_flight++;
+		part->hold = false;
+		if (b->deadline < deadline)
+			deadline = b->deadline;
 	}
-	if (sent == NULL || sent->n == 0)
-	{
-		free(sent);
-		return false;
-	}
-	send_batches(p, conn, sent);
-	return true;
+	req.timeout_ms = (int32_t) (deadline > c->now ? deadline - c->now : 1);
+	if (bytes > 0)
+		client_send(c, conn, API_PRODUCE, 12, &req, produce_done, p, req.timeout_ms);
+	return bytes > 0;
 }
 
 /* ---- the producer id ---- */
@@ -353,21 +292,19 @@ id_done(Client *c, Call *call, const pgb_error *err, void *response)
 	pgb_producer *p = call->arg;
 	InitProducerIdResponse *resp = response;
 
-	p->id_asked = false;
-	if (err == NULL && resp->error_code == 0)
+	if (err == NULL && resp->error_code != 0)
+		error_kafka(&c->last_error, resp->error_code, "a producer id was asked for");
+	if (err != NULL || resp->error_code != 0)
 	{
-		p->producer_id = resp->producer_id;
-		p->id_failures = 0;
-		/* Whatever had a number of an older id gets a new one. */
-		for (int32_t i = 0; i < p->n_active; i++)
-			p->active[i]->new_epoch = p->active[i]->next_sequence > 0;
-		client_wake_at(c, c->now);
+		retry_later(c, &p->id);
 		return;
 	}
-	if (err == NULL)
-		error_kafka(&c->last_error, resp->error_code, "a producer id was asked for");
-	p->id_at = c->now + client_backoff(c, ++p->id_failures);
-	client_wake_at(c, p->id_at);
+	p->id = (Retry){0};
+	p->producer_id = resp->producer_id;
+	/* Whatever had a number of an older id gets a new one. */
+	for (int32_t i = 0; i < p->n_active; i++)
+		p->active[i]->new_epoch = p->active[i]->next_sequence > 0;
+	client_wake_at(c, c->now);
 }
 
 static void
@@ -375,21 +312,16 @@ ask_id(pgb_producer *p)
 {
 	Client *c = &p->c;
 	InitProducerIdRequest req;
+	Conn *conn;
 
-	if (p->producer_id >= 0 || p->id_asked || !c->conf.idempotent || p->n_active == 0)
+	if (p->producer_id >= 0 || !c->conf.idempotent || p->n_active == 0 || !retry_due(c, &p->id) ||
+		(conn = client_any(c)) == NULL)
 		return;
-	client_wake_at(c, p->id_at);
-	for (Node *n = c->nodes; n != NULL && c->now >= p->id_at && !p->id_asked; n = n->next)
-	{
-		Conn *conn = n->gone || n->id < 0 ? NULL : client_ready(c, n, USE_CONTROL);
-
-		WIRE_INIT(InitProducerIdRequest, &req);
-		req.transactional_id = WSTR_NULL;
-		req.transaction_timeout_ms = INT32_MAX;
-		if (conn != NULL)
-			p->id_asked = client_send(c, conn, API_INIT_PRODUCER_ID, 5, &req, id_done, p,
-									  c->conf.request_timeout, &c->last_error) == 0;
-	}
+	WIRE_INIT(InitProducerIdRequest, &req);
+	req.transactional_id = WSTR_NULL;
+	req.transaction_timeout_ms = INT32_MAX;
+	p->id.open = true;
+	client_send(c, conn, API_INIT_PRODUCER_ID, 5, &req, id_done, p, c->conf.request_timeout);
 }
 
 /* Looks at every partition with batches, and drops those without from the list. */
@@ -404,7 +336,7 @@ find_destinations(pgb_producer *p)
 
 		part->to = destination(p, part);
 		some = some || part->to != NULL;
-		if (part->first != NULL)
+		if (part->batches != NULL)
 		{
 			i++;
 			continue;
@@ -421,7 +353,7 @@ producer_step(Client *c)
 	pgb_producer *p = c->owner;
 	bool sent = true;
 
-	producer_route_waiting(p);
+	producer_place_waiting(p);
 	ask_id(p);
 	/* A partition sends several batches in a turn, each in a request of its own. */
 	while (sent && find_destinations(p))

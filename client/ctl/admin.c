@@ -47,8 +47,7 @@ metadata(Ctl *ctl, int *code)
 	else
 		*code = CTL_FAILED;
 	if (resp != NULL)
-		ctl_keep(ctl);
-	free(topics);
+		free(topics);
 	return resp;
 }
 

@@ -33,13 +33,19 @@ typedef struct Ctl
 	struct Held *held;
 } Ctl;
 
+static inline WStr
+wstr_n(const char *s, size_t len)
+{
+	return (WStr){s, (int32_t) len};
+}
+
 /* ---- main.c ---- */
 int ctl_fail(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int ctl_error(const pgb_error *err);                   /* prints it, and gives the exit code */
 bool ctl_stopped(void);                                /* Ctrl-C */
 pgb_consumer *ctl_handle(Ctl *ctl, const char *group); /* NULL: it has been said why */
-void *ctl_call(Ctl *ctl, int32_t node, int16_t key, int16_t most, const void *request, int *code);
-void ctl_keep(Ctl *ctl);                                              /* the last response lives to the end */
+/* Asks a broker, or CLIENT_NO_NODE for whichever is there; the response lives to the end.  NULL: it has been said why. */
+void *ctl_call(Ctl *ctl, int32_t id, int16_t key, int16_t most, const void *request, int *code);
 long long ctl_number(const Ctl *ctl, char option, long long without); /* LLONG_MIN: it has been said why */
 
 /* "2026-11-30T10:00:00", "@1700000000000", "10m" (ago) -> milliseconds since 1970; -1: none of these. */

@@ -35,7 +35,6 @@ groups_list(Ctl *ctl)
 	if (ctl_handle(ctl, NULL) == NULL ||
 		(brokers = ctl_call(ctl, CLIENT_NO_NODE, API_METADATA, 12, &all, &code)) == NULL)
 		return code == CTL_OK ? CTL_FAILED : code;
-	ctl_keep(ctl);
 	table_begin(&t, ctl, columns);
 	for (int32_t i = 0; i < brokers->n_brokers; i++)
 	{
@@ -43,8 +42,8 @@ groups_list(Ctl *ctl)
 		ListGroupsResponse *resp;
 
 		if (client_node(c, brokers->brokers[i].node_id) == NULL)
-			(void) client_add_node(c, brokers->brokers[i].node_id, brokers->brokers[i].host.s,
-								   (size_t) brokers->brokers[i].host.len, brokers->brokers[i].port);
+			(void) client_add_node(c, brokers->brokers[i].node_id, brokers->brokers[i].host,
+								   brokers->brokers[i].port);
 		resp = ctl_call(ctl, brokers->brokers[i].node_id, API_LIST_GROUPS, 4, &req, &code);
 		for (int32_t k = 0; resp != NULL && k < resp->n_groups; k++)
 		{
@@ -222,11 +221,9 @@ describe_one(Ctl *ctl, const char *group)
 	fetch.n_topics = -1;
 	if (node < 0 || (resp = ctl_call(ctl, node, API_DESCRIBE_GROUPS, 5, &req, &code)) == NULL)
 		return code;
-	ctl_keep(ctl);
 	off = ctl_call(ctl, node, API_OFFSET_FETCH, 7, &fetch, &code);
 	if (off == NULL || resp->n_groups < 1)
 		return code == CTL_OK ? CTL_FAILED : code;
-	ctl_keep(ctl);
 	if (resp->groups[0].error_code != 0)
 		return group_outcome(group, resp->groups[0].error_code, "");
 	if (wstr_eq(resp->groups[0].group_state, WSTR_LIT("Dead")) && off->n_topics == 0)

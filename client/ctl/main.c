@@ -102,36 +102,70 @@ ctl_handle(Ctl *ctl, const char *group)
 	return ctl->handle;
 }
 
-void *
-ctl_call(Ctl *ctl, int32_t node, int16_t key, int16_t most, const void *request, int *code)
-{
-	pgb_error err;
-	void *resp = client_call(&ctl->handle->c, node, key, most, request, ctl->timeout, &err);
-
-	if (resp == NULL)
-		*code = ctl_error(&err);
-	return resp;
-}
-
+/* An answer, or why there is none.  All are kept to the end. */
 typedef struct Held
 {
 	struct Held *next;
-	Arena arena;
+	bool done;
+	pgb_error err;
+	void *response;
 	Frame *frame;
+	Arena arena;
 } Held;
 
-void
-ctl_keep(Ctl *ctl)
+/* Keeps the response beyond done: the arena is swapped for an empty one, the frame held. */
+static void
+call_done(Client *c, Call *call, const pgb_error *err, void *response)
+{
+	Held *h = call->arg;
+	Arena empty = h->arena;
+
+	h->done = true;
+	if (err != NULL)
+	{
+		h->err = *err;
+		return;
+	}
+	h->response = response;
+	h->frame = frame_ref(call->frame);
+	h->arena = c->arena;
+	c->arena = empty;
+}
+
+void *
+ctl_call(Ctl *ctl, int32_t id, int16_t key, int16_t most, const void *request, int *code)
 {
 	Client *c = &ctl->handle->c;
-	Held *h = malloc(sizeof(*h));
+	int64_t until = client_clock() + ctl->timeout;
+	Held *h = calloc(1, sizeof(*h));
+	bool sent = false;
 
 	if (h == NULL)
-		return;
-	*h = (Held){ctl->held, c->kept, c->kept_frame};
-	ctl->held = h;
-	c->kept_frame = NULL;
-	arena_init(&c->kept, 0);
+	{
+		*code = ctl_fail(CTL_FAILED, "no memory");
+		return NULL;
+	}
+	arena_init(&h->arena, 4096);
+	LL_PREPEND(ctl->held, h);
+	while (!h->done)
+	{
+		Node *node = client_node(c, id);
+		Conn *conn = NULL;
+
+		if (!sent && (id == CLIENT_NO_NODE || node != NULL))
+			conn = id == CLIENT_NO_NODE ? client_any(c) : client_ready(c, node, USE_CONTROL);
+		if (conn != NULL)
+			client_send(c, conn, key, most, request, call_done, h, until - c->now);
+		else if (!sent && client_clock() >= until)
+			h->done = client_late(c, &h->err, PGB_NO_BROKER, "no broker could be reached in %lld ms",
+								  (long long) ctl->timeout) != 0;
+		sent = sent || conn != NULL;
+		if (!h->done)
+			client_run(c, sent ? CLIENT_NEVER : until);
+	}
+	if (h->response == NULL)
+		*code = ctl_error(&h->err);
+	return h->response;
 }
 
 static void
@@ -141,7 +175,7 @@ free_held(Ctl *ctl)
 	{
 		Held *h = ctl->held;
 
-		ctl->held = h->next;
+		LL_DELETE(ctl->held, h);
 		arena_free(&h->arena);
 		frame_unref(h->frame);
 		free(h);

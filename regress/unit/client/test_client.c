@@ -132,7 +132,7 @@ test_assignors(void)
 	is_int(assign_two("cooperative-sticky", owner, all, 3, true), 0, "the next round");
 	ok(owner[0] == 0 && owner[3] == 1 && owner[4] == 1, "gives it");
 	is_int(assign_two("stick", owner, NULL, 0, true), -1, "an assignor that there is not");
-	ok(assign_is_cooperative("cooperative-sticky") && !assign_is_cooperative("sticky"),
+	ok(assign_is_cooperative(WSTR_LIT("cooperative-sticky")) && !assign_is_cooperative(WSTR_LIT("sticky")),
 	   "which can move single partitions");
 }
 

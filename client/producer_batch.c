@@ -1,0 +1,305 @@
+/* producer_batch.c: which partition a message is for, and the batch that it goes into. */
+#include "client/producer.h"
+
+#include <stdlib.h>
+
+#include "client/partitioner.h"
+
+#define MOST_SPARE 6
+
+/* ---- batches ---- */
+
+static Batch *
+batch_new(pgb_producer *p, ToPart *part, int32_t partition, int64_t deadline)
+{
+	Batch kept = {0}, *b = p->spare;
+
+	if (b != NULL)
+	{
+		LL_DELETE(p->spare, b);
+		p->n_spare--;
+		kept = *b;
+		wire_writer_reset(&kept.out);
+	}
+	else if ((b = malloc(sizeof(*b))) == NULL)
+		return NULL;
+	*b = (Batch){.part = part, .partition = partition, .out = kept.out, .opaques = kept.opaques};
+	b->call = CLIENT_NO_CALL;
+	b->sequence = BATCH_NO_SEQUENCE;
+	b->created = client_clock();
+	b->deadline = deadline != 0 ? deadline : b->created + p->c.conf.delivery_timeout;
+	batch_begin(&b->bb, &b->out, part->index < 0 ? COMPRESS_NONE : p->c.conf.codec);
+	b->bb.level = (int) p->c.conf.level;
+	DL_APPEND(part->batches, b);
+	client_wake_at(&p->c, b->created + p->c.conf.linger);
+	return b;
+}
+
+void
+producer_free_batch(pgb_producer *p, Batch *b)
+{
+	p->bytes -= b->bytes;
+	if (p->n_spare < MOST_SPARE && !b->out.failed && !p->closing)
+	{
+		LL_PREPEND(p->spare, b);
+		p->n_spare++;
+		return;
+	}
+	wire_writer_free(&b->out);
+	free(b->opaques);
+	free(b);
+}
+
+static bool
+activate(pgb_producer *p, ToPart *part)
+{
+	if (part->active || part->index < 0)
+		return true;
+	if (!array_room(&p->active, (size_t) p->n_active, sizeof(ToPart *)))
+		return false;
+	p->active[p->n_active++] = part;
+	return part->active = true;
+}
+
+/* Into the open batch, or a new one.  1: it is full now. */
+static int
+append(pgb_producer *p, ToPart *part, int32_t partition, const Message *m, pgb_error *err)
+{
+	Batch *b = part->batches == NULL ? NULL : part->batches->prev;
+	size_t before, limit = (size_t) p->c.conf.batch_size;
+
+	if (b != NULL && !b->ended &&
+		(b->partition != partition || batch_building_size(&b->bb) + m->size > limit))
+		b->full = true;
+	if (b == NULL || b->full || b->ended)
+		b = activate(p, part) ? batch_new(p, part, partition, m->deadline) : NULL;
+	if (b == NULL ||
+		(p->c.conf.on_delivery != NULL && !array_room(&b->opaques, (size_t) b->n, sizeof(void *))))
+		return error_set(err, PGB_NO_MEMORY, true, "no memory");
+	before = b->out.len;
+	batch_add(&b->bb, m->timestamp, m->key, m->value, m->headers, m->n_headers);
+	if (b->out.failed)
+	{
+		/* What is in the batch already is whole. */
+		b->out.failed = false;
+		b->out.len = before;
+		b->bb.count = b->n;
+		return error_set(err, PGB_NO_MEMORY, true, "no memory");
+	}
+	if (p->c.conf.on_delivery != NULL)
+		b->opaques[b->n] = m->opaque;
+	b->n++;
+	b->bytes += b->out.len - before + sizeof(void *);
+	p->bytes += b->out.len - before + sizeof(void *);
+	b->full = batch_building_size(&b->bb) >= limit;
+	return b->full ? 1 : 0;
+}
+
+/* ---- routing ---- */
+
+ToTopic *
+producer_topic(pgb_producer *p, const char *name)
+{
+	Topic *meta;
+	ToTopic *t;
+
+	if (p->recent != NULL && strcmp(p->recent->meta->name, name) == 0)
+		return p->recent;
+	meta = metadata_topic(&p->c, wstr(name));
+	t = meta == NULL ? NULL : meta->owner;
+	if (t == NULL && meta != NULL && (t = calloc(1, sizeof(*t))) != NULL)
+	{
+		t->meta = meta;
+		t->waiting = (ToPart){.topic = t, .index = -1};
+		t->sticky = -1;
+		t->next = (uint32_t) client_random(&p->c);
+		LL_PREPEND2(p->topics, t, next_topic);
+		meta->owner = t;
+	}
+	return p->recent = t;
+}
+
+static bool
+grow_parts(ToTopic *t)
+{
+	for (; t->n < t->meta->n; t->n++)
+	{
+		ToPart *part = calloc(1, sizeof(*part));
+
+		if (part == NULL || !array_room(&t->parts, (size_t) t->n, sizeof(part)))
+		{
+			free(part);
+			return false;
+		}
+		part->topic = t;
+		part->index = t->n;
+		t->parts[t->n] = part;
+	}
+	return true;
+}
+
+/* The next partition that has a leader, or just the next when none has. */
+static int32_t
+next_partition(ToTopic *t)
+{
+	uint32_t n = (uint32_t) t->meta->n;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (t->meta->parts[t->next++ % n].leader >= 0)
+			return (int32_t) ((t->next - 1) % n);
+	return (int32_t) (t->next++ % n);
+}
+
+static int32_t
+choose(pgb_producer *p, ToTopic *t, const Message *m)
+{
+	Batch *open;
+
+	if (m->key.len >= 0)
+		return p->c.conf.partitioner == PARTITIONER_MURMUR2
+				   ? partition_murmur2(m->key.p, (size_t) m->key.len, t->meta->n)
+				   : partition_crc32(m->key.p, (size_t) m->key.len, t->meta->n);
+	if (p->c.conf.unkeyed == UNKEYED_ROUND_ROBIN)
+		return next_partition(t);
+	open = t->sticky >= 0 && t->sticky < t->meta->n ? t->parts[t->sticky]->batches : NULL;
+	if (open == NULL || open->prev->full || open->prev->ended)
+		t->sticky = next_partition(t);
+	return t->sticky;
+}
+
+static int
+place(pgb_producer *p, ToTopic *t, int32_t partition, const Message *m, pgb_error *err)
+{
+	if (!grow_parts(t))
+		return error_set(err, PGB_NO_MEMORY, true, "no memory");
+	if (partition == PGB_ANY_PARTITION)
+		partition = choose(p, t, m);
+	if (partition >= t->meta->n)
+		return error_set(err, PGB_NO_PARTITION, false, "topic \"%s\" has partitions 0 to %d, not %d",
+						 t->meta->name, t->meta->n - 1, partition);
+	return append(p, t->parts[partition], partition, m, err);
+}
+
+int
+producer_put(pgb_producer *p, ToTopic *t, int32_t partition, const Message *m, pgb_error *err)
+{
+	if (t->meta->n > 0 && t->waiting.batches == NULL)
+		return place(p, t, partition, m, err);
+	client_wake_at(&p->c, p->c.now);
+	return append(p, &t->waiting, partition, m, err);
+}
+
+/* ---- messages that move to other batches ---- */
+
+/* In order, into the two of `halves`, or without them to where each belongs.  b->moved counts them. */
+static int
+move_messages(pgb_producer *p, Batch *b, ToPart *halves, pgb_error *err)
+{
+	int rc = b->ended || batch_end(&b->bb) == 0 ? 0 : -1;
+	WireWriter scratch;
+	RecordIter it;
+	Record rec;
+
+	wire_writer_init(&scratch);
+	if (rc != 0 || batch_records(b->out.buf, (size_t) p->c.conf.receive_max, &scratch, &it) != COMPRESS_OK)
+		rc = error_set(err, PGB_NO_MEMORY, true, "no memory");
+	while (rc >= 0 && record_next(&it, &rec))
+	{
+		const uint8_t *at = rec.headers;
+		Message m = {rec.timestamp, rec.key, rec.value, NULL, rec.n_headers, NULL, 0, b->deadline};
+
+		m.size = RECORD_MORE + (size_t) (rec.key.len + rec.value.len + (rec.end - rec.headers));
+		m.opaque = b->opaques == NULL ? NULL : b->opaques[b->moved];
+		if (rec.n_headers > 0)
+			m.headers = arena_alloc(&p->c.arena, sizeof(RecordHeader) * (size_t) rec.n_headers);
+		for (int32_t i = 0; m.headers != NULL && i < rec.n_headers; i++)
+			(void) record_header_next(&rec, &at, &m.headers[i]);
+		if (m.headers == NULL && rec.n_headers > 0)
+			rc = error_set(err, PGB_NO_MEMORY, true, "no memory");
+		else if (halves == NULL)
+			rc = place(p, b->part->topic, b->partition, &m, err);
+		else
+		{
+			if (b->moved == b->n / 2)
+				halves->batches->prev->full = true;
+			rc = append(p, halves, b->partition, &m, err);
+		}
+		b->moved += rc >= 0;
+	}
+	wire_writer_free(&scratch);
+	return rc;
+}
+
+/* A topic that is known by now has its messages placed; one that is not to be had gives them up. */
+static void
+place_topic(pgb_producer *p, ToTopic *t)
+{
+	Client *c = &p->c;
+	pgb_error why;
+	Batch *b;
+
+	while ((b = t->waiting.batches) != NULL)
+	{
+		if (metadata_failed(c, t->meta, &why) != 0)
+			producer_finish(p, b, -1, &why);
+		else if (t->meta->n > 0 && move_messages(p, b, NULL, &why) >= 0)
+		{
+			DL_DELETE(t->waiting.batches, b);
+			producer_free_batch(p, b);
+		}
+		else if (t->meta->n > 0)
+			producer_finish(p, b, -1, &why);
+		else if (c->now >= b->deadline)
+		{
+			client_late(c, &why, PGB_TIMED_OUT, "nobody said in time what topic \"%s\" is", t->meta->name);
+			producer_finish(p, b, -1, &why);
+		}
+		else
+		{
+			client_wake_at(c, b->deadline);
+			return;
+		}
+	}
+}
+
+void
+producer_place_waiting(pgb_producer *p)
+{
+	ToTopic *t;
+
+	LL_FOREACH2(p->topics, t, next_topic)
+	{
+		if (t->waiting.batches != NULL)
+			place_topic(p, t);
+	}
+}
+
+/*
+ * A batch that a topic finds too large becomes two.  Its messages may each be small enough; one that is not fails alone in
+ * the end.
+ */
+bool
+producer_split(pgb_producer *p, Batch *b)
+{
+	ToPart *part = b->part, halves = {.topic = part->topic, .index = part->index, .active = true};
+	bool good = b->n > 1 && move_messages(p, b, &halves, NULL) >= 0;
+	Batch *half, *next;
+
+	DL_FOREACH_SAFE (halves.batches, half, next)
+	{
+		DL_DELETE(halves.batches, half);
+		half->part = part;
+		half->full = true;
+		if (good)
+			DL_PREPEND_ELEM(part->batches, b, half);
+		else
+			producer_free_batch(p, half);
+	}
+	b->moved = 0;
+	if (good)
+	{
+		DL_DELETE(part->batches, b);
+		producer_free_batch(p, b);
+	}
+	return good;
+}
