@@ -271,7 +271,10 @@ on_image_changed(void *ctx, const MetaImage *image, const MetaImageChanges *chan
 	if (changes->brokers_changed)
 		replication_brokers_changed(broker->replication);
 	if (changes->configs_changed)
+	{
 		partitions_apply_configs(broker->partitions);
+		replication_configs_changed(broker->replication);
+	}
 	if (!changes->complete)
 		return;
 	replication_image_complete(broker->replication);

@@ -52,6 +52,9 @@ BEGIN
 	IF id IS NOT NULL AND NOT EXISTS (SELECT FROM brokers b WHERE b.broker_id = id) THEN
 		PERFORM no_broker(id);
 	END IF;
+	IF o.args ? 'throttle' OR o.kind IN ('partitions.cancel', 'broker.undrain') THEN
+		UPDATE cluster SET configs_version = v; -- brokers read the rate (48_throttles.sql)
+	END IF;
 	CASE o.kind
 		WHEN 'topic.replication', 'partitions.reassign' THEN
 			UPDATE operations SET state = 'running' WHERE operation_id = o.operation_id;
@@ -227,6 +230,9 @@ BEGIN
 					FROM moves m JOIN topics t USING (topic_id) WHERE m.operation_id = o.operation_id AND m.state = 'failed';
 			END IF;
 			IF why IS NULL THEN
+				IF o.args ? 'throttle' THEN
+					UPDATE cluster SET configs_version = v;
+				END IF;
 				UPDATE operations SET state = CASE WHEN bad IS NULL THEN 'done' ELSE 'failed' END, error = left(bad, 1000), waiting_for = NULL, finished_at = clock_timestamp(),
 					args = args || jsonb_build_object('version', v) WHERE operation_id = o.operation_id;
 			ELSE

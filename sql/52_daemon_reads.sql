@@ -47,6 +47,7 @@ DECLARE
 	whole boolean := since <= 0 OR since < (SELECT c.changes_since FROM cluster c);
 	from_id uuid := coalesce(after_topic, '00000000-0000-0000-0000-000000000000');
 	seen  int := 0;
+	throttled boolean := throttle() IS NOT NULL;
 	t     record;
 	n     int;
 BEGIN
@@ -71,6 +72,9 @@ BEGIN
 			config := NULL;
 		ELSE
 			SELECT coalesce(jsonb_object_agg(c.config_key, c.value), '{}') INTO config FROM configs c WHERE c.scope = 'topic' AND c.object = t.topic_id::text;
+			IF throttled THEN
+				config := throttled_config(t.topic_id, config);
+			END IF;
 		END IF;
 		RETURN NEXT;
 		seen := seen + greatest(n, 1);
@@ -80,12 +84,15 @@ END
 $$;
 
 -- All dynamic configs of the cluster and of brokers when any changed after `since`.  The first row then has
--- no key: what follows is everything, also when nothing follows.
+-- no key: what follows is everything, also when nothing follows.  A reassignment's throttle is among them.
 CREATE FUNCTION broker_internal.configs_1(since bigint) RETURNS TABLE (scope text, broker_id int, config_key text, value text) STABLE LANGUAGE sql AS $$
 	SELECT x.scope, x.broker_id, x.config_key, x.value FROM (
 		SELECT 0 AS n, 'cluster' AS scope, NULL::int AS broker_id, NULL::text AS config_key, NULL::text AS value
 		UNION ALL
 		SELECT 1, c.scope, CASE WHEN c.scope = 'broker' THEN c.object::int END, c.config_key, c.value FROM configs c WHERE c.scope IN ('cluster', 'broker')
+		UNION ALL
+		SELECT 1, 'cluster', NULL, k.key, t.rate::text FROM throttle() t(rate), unnest(ARRAY['leader.replication.throttled.rate', 'follower.replication.throttled.rate']) k(key)
+		WHERE t.rate IS NOT NULL
 	) x WHERE EXISTS (SELECT FROM cluster WHERE configs_version > since) ORDER BY x.n, 1, 2, 3
 $$;
 

@@ -103,7 +103,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION broker_internal.do_set_replication_factor(caller text, name text, factor int, dry_run bool)
+CREATE FUNCTION broker_internal.do_set_replication_factor(caller text, name text, factor int, dry_run bool, throttle bigint)
 RETURNS TABLE (topic text, partition int, replicas int[], target_replicas int[], bytes_to_copy bigint) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -112,6 +112,7 @@ DECLARE
 	parts int[];
 	n     int;
 	plan  jsonb;
+	more  jsonb := throttle_args(throttle);
 BEGIN
 	t := CASE WHEN coalesce(dry_run, false) THEN find_topic(name) ELSE lock_topic(name, true) END;
 	SELECT count(*) INTO n FROM brokers b WHERE NOT b.decommissioning AND NOT b.barred;
@@ -127,11 +128,11 @@ BEGIN
 	END IF;
 	SELECT coalesce(jsonb_agg(jsonb_build_object('t', p.topic_id, 'p', p.partition, 'r', p.replicas, 'g', p.target)), '[]') INTO plan
 		FROM plan_moves(ids, parts, array_fill(factor, ARRAY[coalesce(cardinality(ids), 0)]), NULL, false) p;
-	RETURN QUERY SELECT * FROM ask_moves(caller, 'topic.replication', 'topic ' || name, t.topic_id, jsonb_build_object('replication_factor', factor), plan, dry_run);
+	RETURN QUERY SELECT * FROM ask_moves(caller, 'topic.replication', 'topic ' || name, t.topic_id, jsonb_build_object('replication_factor', factor) || more, plan, dry_run);
 END
 $$;
 
-CREATE FUNCTION broker_internal.do_reassign_partitions(caller text, name text, parts int[], exact int[], over int[], dry_run bool)
+CREATE FUNCTION broker_internal.do_reassign_partitions(caller text, name text, parts int[], exact int[], over int[], dry_run bool, throttle bigint)
 RETURNS TABLE (topic text, partition int, replicas int[], target_replicas int[], bytes_to_copy bigint) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -139,6 +140,7 @@ DECLARE
 	nums int[];
 	plan jsonb;
 	able int[] := over;
+	more jsonb := throttle_args(throttle);
 BEGIN
 	IF exact IS NOT NULL AND (parts IS NULL OR over IS NOT NULL) THEN
 		RAISE EXCEPTION 'replicas places the partitions that are named, exactly' USING ERRCODE = '22023', HINT = 'Such as partitions => ''{0}'', replicas => ''{1,2}''; without replicas, brokers says which ones a plan may use.';
@@ -161,7 +163,7 @@ BEGIN
 		SELECT coalesce(jsonb_agg(jsonb_build_object('t', p.topic_id, 'p', p.partition, 'r', p.replicas, 'g', p.target)), '[]') INTO plan FROM plan_moves(ids, nums, NULL, able, true) p;
 	END IF;
 	RETURN QUERY SELECT * FROM ask_moves(caller, 'partitions.reassign', CASE WHEN name IS NULL THEN 'cluster' ELSE 'topic ' || name END,
-		(SELECT t.topic_id FROM topics t WHERE t.topic = name AND t.deleted_at IS NULL), '{}', plan, dry_run);
+		(SELECT t.topic_id FROM topics t WHERE t.topic = name AND t.deleted_at IS NULL), more, plan, dry_run);
 END
 $$;
 
@@ -260,7 +262,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION broker_internal.do_decommission_broker(caller text, id int, dry_run bool)
+CREATE FUNCTION broker_internal.do_decommission_broker(caller text, id int, dry_run bool, throttle bigint)
 RETURNS TABLE (topic text, partition int, replicas int[], target_replicas int[], bytes_to_copy bigint) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -269,6 +271,7 @@ DECLARE
 	parts int[];
 	plan  jsonb;
 	most  int;
+	more  jsonb := throttle_args(throttle);
 	rest  int[] := ARRAY (SELECT x.broker_id FROM brokers x WHERE x.broker_id <> id AND NOT x.decommissioning AND NOT x.barred);
 BEGIN
 	IF b.decommissioning THEN
@@ -283,7 +286,7 @@ BEGIN
 	END IF;
 	PERFORM check_no_move(ids, parts);
 	SELECT coalesce(jsonb_agg(jsonb_build_object('t', p.topic_id, 'p', p.partition, 'r', p.replicas, 'g', p.target)), '[]') INTO plan FROM plan_moves(ids, parts, NULL, rest, false) p;
-	RETURN QUERY SELECT * FROM ask_moves(caller, 'broker.decommission', 'broker ' || id, NULL, jsonb_build_object('broker_id', id), plan, dry_run);
+	RETURN QUERY SELECT * FROM ask_moves(caller, 'broker.decommission', 'broker ' || id, NULL, jsonb_build_object('broker_id', id) || more, plan, dry_run);
 END
 $$;
 

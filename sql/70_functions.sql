@@ -26,10 +26,11 @@ CREATE FUNCTION broker.alter_cluster(config jsonb)
 CREATE FUNCTION broker.alter_broker(broker_id int, config jsonb)
 	RETURNS TABLE (config_key text, old_value text, new_value text, source text) LANGUAGE c AS 'MODULE_PATHNAME', 'pgb_alter_broker_1';
 
-CREATE FUNCTION broker.set_replication_factor(topic text, replication_factor int, dry_run bool DEFAULT false)
+CREATE FUNCTION broker.set_replication_factor(topic text, replication_factor int, dry_run bool DEFAULT false, throttle bigint DEFAULT NULL)
 	RETURNS TABLE (topic text, partition int, replicas int[], target_replicas int[], bytes_to_copy bigint) LANGUAGE c AS 'MODULE_PATHNAME', 'pgb_set_replication_factor_1';
 
-CREATE FUNCTION broker.reassign_partitions(topic text DEFAULT NULL, partitions int[] DEFAULT NULL, replicas int[] DEFAULT NULL, brokers int[] DEFAULT NULL, dry_run bool DEFAULT false)
+CREATE FUNCTION broker.reassign_partitions(topic text DEFAULT NULL, partitions int[] DEFAULT NULL, replicas int[] DEFAULT NULL, brokers int[] DEFAULT NULL, dry_run bool DEFAULT false,
+		throttle bigint DEFAULT NULL)
 	RETURNS TABLE (topic text, partition int, replicas int[], target_replicas int[], bytes_to_copy bigint) LANGUAGE c AS 'MODULE_PATHNAME', 'pgb_reassign_partitions_1';
 
 CREATE FUNCTION broker.cancel_reassignment(topic text DEFAULT NULL, partitions int[] DEFAULT NULL)
@@ -44,7 +45,7 @@ CREATE FUNCTION broker.drain_broker(broker_id int)
 CREATE FUNCTION broker.undrain_broker(broker_id int)
 	RETURNS bool LANGUAGE c AS 'MODULE_PATHNAME', 'pgb_undrain_broker_1';
 
-CREATE FUNCTION broker.decommission_broker(broker_id int, dry_run bool DEFAULT false)
+CREATE FUNCTION broker.decommission_broker(broker_id int, dry_run bool DEFAULT false, throttle bigint DEFAULT NULL)
 	RETURNS TABLE (topic text, partition int, replicas int[], target_replicas int[], bytes_to_copy bigint) LANGUAGE c AS 'MODULE_PATHNAME', 'pgb_decommission_broker_1';
 
 CREATE FUNCTION broker.fence_broker(broker_id int)

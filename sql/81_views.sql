@@ -49,7 +49,9 @@ CREATE VIEW broker.reassignments WITH (security_barrier) AS
 		CASE WHEN s.leader IS NULL THEN 'a leader'
 			WHEN d.ids IS NOT NULL THEN 'broker ' || d.ids || ', which is dead'
 			WHEN NOT s.adding <@ s.isr THEN 'broker ' || array_to_string(broker_internal.without(s.adding, s.isr), ', ') || ' to copy the log'
-			ELSE 'more of ' || broker_internal.without(s.replicas, s.removing)::text || ' to be in sync' END AS waiting_for
+			ELSE 'more of ' || broker_internal.without(s.replicas, s.removing)::text || ' to be in sync' END AS waiting_for,
+		(SELECT min((o.args ->> 'throttle')::bigint) FROM broker_internal.moves m JOIN broker_internal.operations o USING (operation_id)
+			WHERE m.topic_id = s.topic_id AND m.partition = s.partition AND m.state = 'started' AND o.state = 'running') AS throttle_bytes
 	FROM broker_internal.partition_states s
 		LEFT JOIN broker_internal.partition_reports l ON l.topic_id = s.topic_id AND l.partition = s.partition AND l.broker_id = s.leader
 		CROSS JOIN LATERAL (SELECT string_agg(a.id::text, ', ') AS ids FROM unnest(broker_internal.without(s.adding, s.isr)) a(id)

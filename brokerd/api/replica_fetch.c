@@ -7,6 +7,7 @@
 #include "brokerd/api/replica_session.h"
 #include "brokerd/base/clock.h"
 #include "brokerd/base/logging.h"
+#include "brokerd/cluster/leadership.h"
 #include "brokerd/cluster/replication.h"
 
 /* What one look at a due partition found. */
@@ -180,7 +181,11 @@ static void
 take_read(ReplicaFetch *op, ReplicaResult *r, int16_t error, LogSlice *slice)
 {
 	ReplicaPart *part = op->session != NULL ? replica_session_find(op->session, &r->key) : NULL;
+	const Partition *p = part != NULL ? replica_part_partition(part) : NULL;
 
+	/* Also in sync, where it is not held up: the rate is for all that goes, as in Kafka. */
+	if (p != NULL && p->throttled_as_leader)
+		throttle_note(&op->call->broker->replication->serving, slice->len, clock_boot_ms());
 	r->error = error;
 	r->slice = *slice;
 	op->bytes += slice->len;
@@ -237,19 +242,41 @@ tell_trouble(ReplicaFetch *op, ReplicaPart *part, const Partition *p)
 	return true;
 }
 
-/* Records are sent by what the follower may take; false: a cold reader brings them. */
+/*
+ * How much a follower may get now; 0: nothing, it is held for a while (KIP-73).  Whom an acks=all waits for is never
+ * held.
+ */
+static int64_t
+allowance(ReplicaFetch *op, ReplicaPart *part, const Partition *p)
+{
+	Throttle *t = &op->call->broker->replication->serving;
+	int64_t now = clock_boot_ms();
+	int64_t bytes;
+
+	if (!p->throttled_as_leader || !leadership_lags(p->lead, op->session->replica_id))
+		return THROTTLE_NONE;
+	bytes = throttle_allowance(t, now);
+	if (bytes == 0)
+		replica_part_hold(part, throttle_wait_ms(t, now));
+	return bytes;
+}
+
+/*
+ * Records are sent by what the follower may take; false: a cold reader brings them.  One batch at least, also where
+ * less is left in the answer than it has: there may be no other answer in which the partition is looked at.
+ */
 static bool
-read_part(ReplicaFetch *op, ReplicaPart *part, const Partition *p)
+read_part(ReplicaFetch *op, ReplicaPart *part, const Partition *p, int64_t may)
 {
 	int64_t left = op->request->max_bytes - op->bytes;
-	LogRead read = {.offset = part->fetch_offset,
-					.limit_offset = log_written_end(p->log),
-					.max_bytes = part->max_bytes < left ? part->max_bytes : (int32_t) left,
-					.at_least_one = op->bytes == 0};
+	LogRead read = {
+		.offset = part->fetch_offset, .limit_offset = log_written_end(p->log), .at_least_one = true};
 	ReplicaResult *r = add_result(op, part);
 	LogSlice slice = {.fd = -1};
 	int16_t error = KERR_NONE;
 
+	left = left < may ? left : may;
+	read.max_bytes = part->max_bytes < left ? part->max_bytes : (int32_t) left;
 	r->high_watermark = part->told_high_watermark = partition_high_watermark(p);
 	r->log_start_offset = part->told_log_start = log_start_offset(p->log);
 	replica_part_behind(part, false);
@@ -267,6 +294,7 @@ static bool
 look_at(ReplicaFetch *op, ReplicaPart *part)
 {
 	Partition *p = replica_part_partition(part);
+	int64_t may = 0;
 	bool records;
 
 	replica_part_quiet(part);
@@ -279,7 +307,9 @@ look_at(ReplicaFetch *op, ReplicaPart *part)
 		return true;
 	}
 	if (records)
-		return read_part(op, part, p);
+		may = allowance(op, part, p);
+	if (may > 0)
+		return read_part(op, part, p, may);
 	replica_part_behind(part, part->told_high_watermark != partition_high_watermark(p) ||
 								  part->told_log_start != log_start_offset(p->log));
 	return true;

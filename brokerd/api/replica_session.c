@@ -6,13 +6,28 @@
 
 #include "brokerd/cluster/leadership.h"
 
-/* ---- due or quiet ---- */
+enum
+{
+	HOLD_MAX_MS = 1000 /* the rate may change meanwhile */
+};
+
+/* ---- due, quiet or held ---- */
+
+static void
+unhold(ReplicaPart *part)
+{
+	if (!part->held)
+		return;
+	part->held = false;
+	DL_DELETE2(part->session->held, part, held_prev, held_next);
+}
 
 void
 replica_part_due(ReplicaPart *part)
 {
 	ReplicaSession *s = part->session;
 
+	unhold(part);
 	if (!part->due)
 	{
 		part->due = true;
@@ -33,6 +48,34 @@ replica_part_quiet(ReplicaPart *part)
 		return;
 	part->due = false;
 	DL_DELETE2(part->session->due, part, due_prev, due_next);
+}
+
+static void
+on_release(struct ev_loop *loop, ev_timer *timer, int revents)
+{
+	ReplicaSession *s = timer->data;
+
+	(void) loop;
+	(void) revents;
+	while (s->held != NULL)
+		replica_part_due(s->held);
+}
+
+void
+replica_part_hold(ReplicaPart *part, int64_t ms)
+{
+	ReplicaSession *s = part->session;
+
+	replica_part_quiet(part);
+	if (!part->held)
+	{
+		part->held = true;
+		DL_APPEND2(s->held, part, held_prev, held_next);
+	}
+	if (ev_is_active(&s->release))
+		return;
+	ev_timer_set(&s->release, (double) (ms > HOLD_MAX_MS ? HOLD_MAX_MS : ms) / 1e3, 0.);
+	ev_timer_start(s->broker->loop, &s->release);
 }
 
 void
@@ -76,6 +119,7 @@ drop_part(ReplicaPart *part)
 {
 	partition_unwait(&part->waiter);
 	replica_part_quiet(part);
+	unhold(part);
 	replica_part_behind(part, false);
 	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): it is in the table */
 	HASH_DEL(part->session->parts, part);
@@ -166,6 +210,8 @@ replica_session_new(Broker *broker, int32_t replica_id, int64_t replica_epoch)
 	s->broker = broker;
 	s->replica_id = replica_id;
 	s->replica_epoch = replica_epoch;
+	ev_init(&s->release, on_release);
+	s->release.data = s;
 	if (getrandom(&s->id, sizeof(s->id), 0) != (ssize_t) sizeof(s->id))
 		s->id = replica_id;
 	s->id = (s->id & INT32_MAX) | 1;
@@ -187,6 +233,7 @@ replica_session_free(ReplicaSession *s)
 	ReplicaSession **link = &s->broker->replica_woken;
 
 	replica_session_reset(s);
+	ev_timer_stop(s->broker->loop, &s->release);
 	while (s->woken && *link != s)
 		link = &(*link)->woken_next;
 	if (s->woken)

@@ -34,6 +34,8 @@ typedef struct ReplicaPart
 	bool answered;    /* records or an error went out: quiet until it is named again */
 	bool behind;      /* on session->behind */
 	struct ReplicaPart *behind_prev, *behind_next;
+	bool held; /* on session->held */
+	struct ReplicaPart *held_prev, *held_next;
 	int64_t told_high_watermark, told_log_start; /* -1: nothing yet */
 	UT_hash_handle hh;
 } ReplicaPart;
@@ -47,7 +49,9 @@ struct ReplicaSession
 	int32_t epoch; /* of the next request */
 	ReplicaPart *parts;
 	ReplicaPart *due;
-	ReplicaPart *behind;         /* the follower does not know their high watermark */
+	ReplicaPart *behind; /* the follower does not know their high watermark */
+	ReplicaPart *held;   /* throttled: due when `release` comes */
+	ev_timer release;
 	struct ReplicaFetch *ops;    /* under way */
 	struct ReplicaFetch *parked; /* the newest of them; NULL: none */
 	bool woken;                  /* on broker->replica_woken */
@@ -69,6 +73,8 @@ Partition *replica_part_partition(const ReplicaPart *part);
 
 void replica_part_due(ReplicaPart *part);
 void replica_part_quiet(ReplicaPart *part);
+/* It is throttled: due after a while, or when it moves. */
+void replica_part_hold(ReplicaPart *part, int64_t ms);
 /* Its high watermark or log start is to be told with the next answer, or was told. */
 void replica_part_behind(ReplicaPart *part, bool behind);
 

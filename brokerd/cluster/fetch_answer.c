@@ -140,6 +140,9 @@ take_records(Follow *follow, const FetchResponseResponsesPartitions *part, NetFr
 						.owner = frame};
 	int16_t error;
 
+	/* Also in sync, where it is not held up: the rate is for all that comes, as in Kafka. */
+	if (p->throttled_as_follower)
+		throttle_note(&follow->lane->r->fetching, append.len, clock_boot_ms());
 	net_frame_ref(frame);
 	error = log_append_as_follower(p->log, &append);
 	if (error != KERR_NONE)
@@ -225,5 +228,6 @@ fetch_lane_take(FetchLane *lane, const WUuid *topic_id, const FetchResponseRespo
 			return;
 	}
 	follow->failures = 0;
+	follow->caught_up = log_appended_end(follow->partition->log) >= part->high_watermark;
 	take_offsets(lane, follow->partition, part);
 }

@@ -16,7 +16,9 @@ enum
 	IN_FLIGHT_MAX = 2,
 	SLOW_SYNC_MS = 10, /* then others are asked for without waiting for it */
 	BACKOFF_FIRST_MS = 20,
-	FRAME_SLACK = 1 << 20
+	FRAME_SLACK = 1 << 20,
+	HOLD_MIN_MS = 20,  /* of what is throttled */
+	HOLD_MAX_MS = 1000 /* the rate may change meanwhile */
 };
 
 static void on_open(void *ctx);
@@ -252,10 +254,40 @@ on_wake(struct ev_loop *loop, ev_timer *w, int events)
 	kick(lane, true);
 }
 
+/* ---- throttled replicas (KIP-73) ---- */
+
+/* What is in sync never is, so nobody's acks=all waits for it. */
+static bool
+is_throttled(const FetchLane *lane, const Follow *f)
+{
+	return f->partition->throttled_as_follower && !lane->in_isr && !f->caught_up;
+}
+
+static void
+hold(const FetchLane *lane, Follow *f, int64_t now)
+{
+	int64_t ms = throttle_wait_ms(&lane->r->fetching, now);
+
+	f->not_before_ms = now + (ms < HOLD_MIN_MS ? HOLD_MIN_MS : ms > HOLD_MAX_MS ? HOLD_MAX_MS : ms);
+}
+
+/* Those for which nothing may come now are not due. */
+static void
+hold_throttled(FetchLane *lane)
+{
+	int64_t now = clock_boot_ms();
+
+	if (lane->in_isr || throttle_allowance(&lane->r->fetching, now) > 0)
+		return;
+	for (Follow *f = lane->changed; f != NULL; f = f->changed_next)
+		if (f->not_before_ms <= now && is_throttled(lane, f))
+			hold(lane, f, now);
+}
+
 /* ---- asking ---- */
 
 static void
-fill_partition(const FetchLane *lane, Follow *f, FetchRequestTopicsPartitions *out)
+fill_partition(const FetchLane *lane, Follow *f, int32_t max_bytes, FetchRequestTopicsPartitions *out)
 {
 	const Partition *p = f->partition;
 
@@ -265,7 +297,7 @@ fill_partition(const FetchLane *lane, Follow *f, FetchRequestTopicsPartitions *o
 	out->fetch_offset = log_synced_end(p->log);
 	out->last_fetched_epoch = log_latest_epoch(p->log);
 	out->log_start_offset = log_start_offset(p->log);
-	out->partition_max_bytes = lane->r->opt.config->replica_fetch_max_bytes;
+	out->partition_max_bytes = max_bytes;
 	f->listed = true;
 	f->listed_in = lane->correlation_id;
 }
@@ -275,6 +307,7 @@ static void
 fill_topics(FetchLane *lane, FetchRequest *request)
 {
 	int64_t now = clock_boot_ms();
+	int64_t allowance = throttle_allowance(&lane->r->fetching, now);
 	FetchRequestTopicsPartitions *parts;
 	FetchRequestTopics *topic = NULL;
 	Follow *f, *next;
@@ -287,8 +320,20 @@ fill_topics(FetchLane *lane, FetchRequest *request)
 		return;
 	DL_FOREACH_SAFE2(lane->changed, f, next, changed_next)
 	{
+		int32_t max_bytes = lane->r->opt.config->replica_fetch_max_bytes;
+
 		if (f->not_before_ms > now)
 			continue;
+		if (is_throttled(lane, f))
+		{
+			if (allowance == 0)
+			{
+				hold(lane, f, now);
+				continue;
+			}
+			max_bytes = allowance < max_bytes ? (int32_t) allowance : max_bytes;
+			allowance -= max_bytes;
+		}
 		unlist(f);
 		if (topic == NULL || !wuuid_eq(&topic->topic_id, &f->partition->topic->id))
 		{
@@ -296,7 +341,7 @@ fill_topics(FetchLane *lane, FetchRequest *request)
 			topic->topic_id = f->partition->topic->id;
 			topic->partitions = &parts[n];
 		}
-		fill_partition(lane, f, &parts[n++]);
+		fill_partition(lane, f, max_bytes, &parts[n++]);
 		topic->n_partitions++;
 	}
 }
@@ -410,6 +455,7 @@ kick(FetchLane *lane, bool waited)
 	if (!net_client_is_open(lane->client) || lane->in_flight == IN_FLIGHT_MAX ||
 		(lane->in_flight > 0 && lane->session_id == 0))
 		return;
+	hold_throttled(lane);
 	news = has_news(lane);
 	if (!news && (lane->in_flight > 0 || lane->session_id == 0))
 		return;

@@ -33,6 +33,7 @@ typedef struct Follow
 	int64_t awaiting;           /* synced end before which it is not listed; -1 none */
 	int64_t not_before_ms;      /* after an error; boot clock, 0 none */
 	int failures;               /* in a row */
+	bool caught_up;             /* to the leader's high watermark, as of its last answer: never throttled */
 	struct Follow *prev, *next; /* lane->follows */
 	struct Follow *changed_prev, *changed_next;
 } Follow;

@@ -34,5 +34,7 @@ void partition_event(Meta *meta, const Partition *p, const char *kind, const cha
 
 /* log_config.c: the effective configs of a topic, as its logs and partitions use them. */
 void topic_effective_config(PartitionTable *t, const MetaTopic *topic, PartitionTopic *out);
+/* Which of its partitions' replicas are throttled here (throttle.h). */
+void topic_mark_throttled(PartitionTable *t, const MetaTopic *topic, const PartitionTopic *out);
 
 #endif

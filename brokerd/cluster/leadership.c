@@ -120,6 +120,14 @@ leadership_ends(const Leadership *lead, HwReplica *out)
 	return lead->n;
 }
 
+bool
+leadership_lags(Leadership *lead, int32_t replica)
+{
+	const Follower *f = find(lead, replica);
+
+	return f != NULL && !f->in_isr && !f->adding && f->synced_end < lead->partition->high_watermark;
+}
+
 void
 leadership_before_append(Leadership *lead)
 {

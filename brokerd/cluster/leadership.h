@@ -50,6 +50,9 @@ void follower_set_in_isr(Follower *f, bool in_isr);
 
 /* For hw_next(): fills `out` (room for META_MAX_LIST), returns how many; 0 for NULL. */
 int leadership_ends(const Leadership *lead, HwReplica *out);
+/* Not in the ISR nor on its way there, without all that is committed: its copying may be
+ * throttled.  NULL is fine. */
+bool leadership_lags(Leadership *lead, int32_t replica);
 /* A follower at the end was caught up until now, when the end moves on.  NULL is fine. */
 void leadership_before_append(Leadership *lead);
 

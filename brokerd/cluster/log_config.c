@@ -1,5 +1,6 @@
 /* log_config.c: the effective configs of a topic, as its logs and partitions use them. */
 #include "brokerd/cluster/internal.h"
+#include "brokerd/cluster/throttle.h"
 
 /* Kafka's numbers are checked where they are set; what is kept in 32 bits is clamped all the same. */
 static int32_t
@@ -41,4 +42,41 @@ topic_effective_config(PartitionTable *t, const MetaTopic *topic, PartitionTopic
 	out->compacted = c->cleanup_compact;
 #undef INT_OF
 #undef LONG_OF
+}
+
+static void
+mark_listed(const PartitionTopic *out, const char *list, int32_t me, bool as_leader)
+{
+	int32_t partition, broker;
+
+	while (throttle_next_replica(&list, &partition, &broker))
+	{
+		Partition *p = broker == me && partition < out->n_partitions ? out->partitions[partition] : NULL;
+
+		if (p == NULL)
+			continue;
+		if (as_leader)
+			p->throttled_as_leader = true;
+		else
+			p->throttled_as_follower = true;
+	}
+}
+
+void
+topic_mark_throttled(PartitionTable *t, const MetaTopic *topic, const PartitionTopic *out)
+{
+	const char *leader = meta_topic_config(topic, "leader.replication.throttled.replicas");
+	const char *follower = meta_topic_config(topic, "follower.replication.throttled.replicas");
+	bool as_leader = leader != NULL && throttle_is_of_all(leader);
+	bool as_follower = follower != NULL && throttle_is_of_all(follower);
+
+	for (int32_t i = 0; i < out->n_partitions; i++)
+	{
+		out->partitions[i]->throttled_as_leader = as_leader;
+		out->partitions[i]->throttled_as_follower = as_follower;
+	}
+	if (leader != NULL)
+		mark_listed(out, leader, t->opt.node_id, true);
+	if (follower != NULL)
+		mark_listed(out, follower, t->opt.node_id, false);
 }

@@ -65,7 +65,8 @@ struct Partition
 	bool log_is_due;         /* its log is to be made in one of the next turns (partitions_make_logs) */
 	bool stray;              /* a log of another topic id stands where ours should be */
 	bool reported_failed;
-	Log *log; /* NULL: not here, or it could not be made */
+	bool throttled_as_leader, throttled_as_follower; /* as the topic's configs say of this broker */
+	Log *log;                                        /* NULL: not here, or it could not be made */
 	int64_t high_watermark;
 	int64_t epoch_start;     /* log end when this broker's leadership began */
 	struct Leadership *lead; /* its followers, while this broker leads more than one replica; else NULL */

@@ -423,6 +423,7 @@ partitions_apply_topic(PartitionTable *t, const MetaTopic *meta)
 		return;
 	}
 	topic_effective_config(t, meta, topic);
+	topic_mark_throttled(t, meta, topic);
 	for (int32_t i = 0; i < meta->n_partitions; i++)
 	{
 		Partition *p = topic->partitions[i];

@@ -5,6 +5,7 @@
 
 #include "brokerd/base/clock.h"
 #include "brokerd/base/logging.h"
+#include "brokerd/cluster/internal.h"
 #include "brokerd/cluster/leadership.h"
 #include "brokerd/cluster/tenure.h"
 
@@ -42,6 +43,9 @@ replication_new(const ReplicationOptions *opt)
 	r->broker_epoch = -1;
 	r->last_turn_ms = clock_boot_ms();
 	r->paused_ms = r->peer_heartbeat_ms = -1;
+	throttle_init(&r->serving, opt->config->replication_quota_window_size_seconds * 1000LL,
+				  opt->config->replication_quota_window_num);
+	r->fetching = r->serving;
 	r->fetcher = fetcher_new(r);
 	r->isr_changes = isr_changes_new(opt->loop, opt->meta, opt->table);
 	r->peers = peer_watch_new(r);
@@ -92,6 +96,20 @@ replication_brokers_changed(Replication *r)
 {
 	peer_watch_update(r->peers);
 	fetcher_reconnect(r->fetcher, false);
+}
+
+void
+replication_configs_changed(Replication *r)
+{
+	const PartitionTable *t = r->opt.table;
+	int64_t now = clock_boot_ms();
+
+	throttle_set_rate(&r->serving,
+					  broker_config_int(t->opt.configs, t->opt.image, "leader.replication.throttled.rate"),
+					  now);
+	throttle_set_rate(&r->fetching,
+					  broker_config_int(t->opt.configs, t->opt.image, "follower.replication.throttled.rate"),
+					  now);
 }
 
 void

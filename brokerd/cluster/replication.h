@@ -18,6 +18,7 @@
 #include "brokerd/cluster/peer_watch.h"
 #include "brokerd/cluster/repair.h"
 #include "brokerd/cluster/replica_duties.h"
+#include "brokerd/cluster/throttle.h"
 #include "brokerd/meta/meta.h"
 
 typedef struct ReplicationOptions
@@ -39,6 +40,8 @@ typedef struct Replication
 	ReplicaDuties *duties;
 	Repair *repair;
 	ev_timer lag_check;
+	Throttle serving,
+		fetching; /* throttled replicas: what this broker gives as leader, and takes as follower */
 	/* for tenure.h; boot clock */
 	int64_t last_turn_ms, paused_ms, peer_heartbeat_ms;
 	struct PeerHeard *heard; /* by broker */
@@ -61,6 +64,9 @@ void replication_free(Replication *r); /* NULL is fine */
 void replication_registered(Replication *r, int64_t broker_epoch, const uint8_t *secret, size_t len);
 /* Brokers came, went, moved, or are other processes. */
 void replication_brokers_changed(Replication *r);
+
+/* Dynamic configs of the cluster or of this broker are other ones. */
+void replication_configs_changed(Replication *r);
 
 /* The image is complete. */
 void replication_image_complete(Replication *r);

@@ -240,6 +240,37 @@ test_forgetting(void)
 	test_free(&t);
 }
 
+/* Throttled: due after a while, or earlier when it moves. */
+static void
+test_held(void)
+{
+	Test t;
+	ReplicaPart *part, *other;
+
+	if (!test_init(&t))
+		return;
+	t.broker.loop = t.f.loop;
+	part = name(&t, 0, 5, -1, 0);
+	other = name(&t, 1, 5, -1, 0);
+	replica_part_hold(part, 20);
+	replica_part_hold(part, 20);
+	replica_part_hold(other, 60000);
+	ok(t.session->held == part && part->held_next == other && count_due(t.session) == 0,
+	   "held: not due, each once");
+	append(&t, 1, 1);
+	ok(other->due && !other->held, "it moves: looked at, and held again if need be");
+	fixture_wait(&t.f, part->due);
+	ok(part->due && t.session->held == NULL, "the other when its time has come");
+	replica_part_hold(part, INT64_MAX);
+	fixture_wait(&t.f, part->due);
+	ok(part->due, "which is never far: the rate may be another one by then");
+	replica_part_hold(part, 60000);
+	replica_session_forget(t.session, &fixture_topic, 0);
+	ok(t.session->held == NULL, "forgotten it is held no more");
+	replica_part_hold(other, 60000);
+	test_free(&t);
+}
+
 int
 main(void)
 {
@@ -248,5 +279,6 @@ main(void)
 	test_due();
 	test_behind();
 	test_forgetting();
+	test_held();
 	return tap_done();
 }

@@ -451,6 +451,30 @@ test_silent_log(void)
 	fixture_free(&f);
 }
 
+/* Whose copying may be throttled: nobody for whom an acks=all waits. */
+static void
+test_lags(void)
+{
+	Fixture f;
+	Partition *p;
+
+	if (!fixture_init(&f, 60000))
+		return;
+	p = fixture_partition(&f, 0);
+	ok(append(&f, p, 10) && fetched(&f, 0, 2, 10) == KERR_NONE && partition_high_watermark(p) == 10,
+	   "broker 2 is in the ISR, ten records are committed");
+	ok(!leadership_lags(p->lead, 2), "who is in the ISR does not lag, however far behind");
+	fetched(&f, 0, 3, 4);
+	ok(leadership_lags(p->lead, 3), "who is not, and lacks some of what is committed, does");
+	ok(append(&f, p, 5), "more is written");
+	ok(!leadership_lags(p->lead, 2), "broker 2 lacks it");
+	fetched(&f, 0, 3, 10);
+	ok(!leadership_lags(p->lead, 3) && counts(p, 3),
+	   "with all that is committed it does not lag: the high watermark may wait for it from now on");
+	ok(!leadership_lags(p->lead, 9) && !leadership_lags(NULL, 3), "nor does who is no replica");
+	fixture_free(&f);
+}
+
 int
 main(void)
 {
@@ -465,5 +489,6 @@ main(void)
 	test_processes();
 	test_leaves();
 	test_silent_log();
+	test_lags();
 	return tap_done();
 }
