@@ -16,6 +16,7 @@ import fnmatch
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -187,6 +188,8 @@ def main():
     if options.keep and options.only != "*":
         sys.exit("--keep keeps the figures of all loads: not with --only")
     check_tools()
+    # Leaving by an exception stops the broker and removes its folder.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         figures = measure(options.only)
     except (RuntimeError, OSError, Trouble, AssertionError) as error:

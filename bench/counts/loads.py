@@ -22,7 +22,8 @@ from kafka_client import Connection
 MEMBER_ID_REQUIRED = 79
 FETCH_SMALL = 4096
 OTHERS = 1000
-LARGE = 100  # requests of 1 MB
+LARGE = 60  # requests of 1 MB
+SMALL = 500  # requests of one record
 
 
 @dataclasses.dataclass
@@ -124,11 +125,11 @@ def loads(setup):
     for topic in ("one", "small", "large", "lz4", "thousand"):
         setup.topic(topic)
     one = setup.batches("one", 64, records=1, size=100)
-    yield produce(setup, "produce-one", "one record of 100 B a request", "one", one, 1000)
+    yield produce(setup, "produce-one", "one record of 100 B a request", "one", one, SMALL)
     small = setup.batches("small", 16, records=147, size=100)
-    yield produce(setup, "produce-16k", "147 records of 100 B a request, 16 KB", "small", small, 500)
+    yield produce(setup, "produce-16k", "147 records of 100 B a request, 16 KB", "small", small, 250)
     lz4 = setup.batches("lz4", 16, records=1000, size=100, compression="lz4")
-    yield produce(setup, "produce-lz4", "1,000 records of 100 B of JSON a request, lz4", "lz4", lz4, 200)
+    yield produce(setup, "produce-lz4", "1,000 records of 100 B of JSON a request, lz4", "lz4", lz4, 150)
     large = setup.batches("large", 4, records=9000, size=100)
     yield produce(setup, "produce-100", "9,000 records of 100 B a request, 1 MB", "large", large, LARGE)
     thousand = setup.batches("thousand", 4, records=950, size=1000)
@@ -137,21 +138,21 @@ def loads(setup):
                 sum(len(large[i % 4]) for i in range(LARGE)) / 1e6)
     a_fetch = FETCH_SMALL // len(one[0])
     yield fetch(setup, "fetch-4k", f"fetches of {a_fetch} batches of one record", "one",
-                [i * a_fetch for i in range(1000 // a_fetch)] * 12, FETCH_SMALL,
-                1000 // a_fetch * 12 * a_fetch * len(one[0]) / 1e6)
+                [i * a_fetch for i in range(SMALL // a_fetch)] * 12, FETCH_SMALL,
+                SMALL // a_fetch * 12 * a_fetch * len(one[0]) / 1e6)
     yield fetch(setup, "fetch-tail", "fetches of the last batch of a log, 16 KB, as of a consumer that follows", "small",
-                [setup.end("small") - 147] * 500, 1 << 20, 500 * len(small[0]) / 1e6)
+                [setup.end("small") - 147] * 250, 1 << 20, 250 * len(small[0]) / 1e6)
     yield simple(setup, "metadata", "Metadata of one topic", "Metadata", 9,
-                 {"topics": [{"name": "one"}], "allow_auto_topic_creation": False}, 500)
+                 {"topics": [{"name": "one"}], "allow_auto_topic_creation": False}, 300)
     yield simple(setup, "api-versions", "ApiVersions", "ApiVersions", 3,
-                 {"client_software_name": "counts", "client_software_version": "1"}, 500)
+                 {"client_software_name": "counts", "client_software_version": "1"}, 300)
     member = setup.member("counted")
-    yield simple(setup, "heartbeat", "Heartbeat of a member of a group", "Heartbeat", 2, member, 500)
+    yield simple(setup, "heartbeat", "Heartbeat of a member of a group", "Heartbeat", 2, member, 300)
     commit = {"group_id": "alone", "generation_id_or_member_epoch": -1, "member_id": "", "retention_time_ms": -1,
               "topics": [{"name": "one", "partitions": [{"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}]}]}
     yield simple(setup, "commit", "OffsetCommit of one partition", "OffsetCommit", 7, commit, 200)
     setup.topic("others", OTHERS)
-    yield produce(setup, "produce-one-of-1000", f"as produce-one, beside {OTHERS:,} other partitions", "one", one, 1000)
+    yield produce(setup, "produce-one-of-1000", f"as produce-one, beside {OTHERS:,} other partitions", "one", one, SMALL)
 
 
 def error_of(answer):
