@@ -62,7 +62,7 @@ CHECK_PACKAGES=(
 	"clang-$CLANG" "clang-format-$CLANG" "clang-tidy-$CLANG" "libclang-rt-$CLANG-dev"
 	librdkafka-dev lz4 zstd shellcheck g++ binutils
 	python3-venv python3-pip
-	podman podman-compose crun netavark aardvark-dns iptables mmdebstrap
+	podman podman-compose crun netavark aardvark-dns iptables iproute2 mmdebstrap systemd
 )
 
 BENCH_PACKAGES=(

@@ -2,6 +2,7 @@
 # The first start makes the cluster, its database and the role that brokerd logs in with; every start runs the server.
 #
 #   BROKERD_PASSWORD   of the role brokerd; must be given at the first start
+#   arguments          are passed on to the server: -c max_connections=200
 set -eu
 bin=$(echo /usr/lib/postgresql/*/bin)
 data=/var/lib/postgresql/data
@@ -24,4 +25,4 @@ if [ ! -s "$data/PG_VERSION" ]; then
 	pg_ctl -D "$data.new" -w stop >/dev/null
 	mv "$data.new" "$data"
 fi
-exec postgres -D "$data" -k /tmp
+exec postgres -D "$data" -k /tmp "$@"
