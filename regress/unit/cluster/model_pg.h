@@ -244,7 +244,7 @@ pg_settle(World *w)
 			newest = c;
 		top_epoch = c->heard_epoch > top_epoch ? c->heard_epoch : top_epoch;
 		top_log = c->last_epoch > top_log ? c->last_epoch : top_log;
-		if (w->pg.brokers[id].disk_lost_in == w->pg.incarnation && !w->rules.lost_disk_is_settled_in)
+		if (w->pg.brokers[id].disk_lost_in > q->incarnation && !w->rules.lost_disk_is_settled_in)
 			lost |= ONE(id);
 	}
 	commit(w);
