@@ -2,12 +2,13 @@
 
     enter()                  become a process in private mount, network and pid namespaces (root only)
     images = Images()
-    images.build("brokerd")  -> None, or what went wrong; tags localhost/pg_broker/brokerd
+    images.build("brokerd")  a stage of docker/Dockerfile, as localhost/pg_broker/brokerd; Failed where it fails
     images.podman("ps")      -> what it printed; Failed where it fails
 
-The base is what mmdebstrap makes from the Debian mirrors that apt is configured with here.  It, the layers of packages
-and the last images stay in the cache folder, so that a second run compiles what has changed and nothing else.  One process
-at a time uses that storage; containers and volumes that a killed one left are removed first.
+The base is what mmdebstrap makes from the Debian mirrors that apt is configured with here; the compiler's image has ccache
+before gcc.  These, the layers of packages, the last images and ccache's files stay in the cache folder, so that a second
+run compiles what has changed and nothing else.  One process at a time uses that storage; containers and volumes that a
+killed one left are removed first.
 
 Everything but the builds happens in the private namespaces: ports, bridges, names of containers and processes collide with
 nobody's, and the kernel removes all of it when the last process has ended, however that came.
@@ -32,6 +33,13 @@ ENTERED = "PGB_OUTER_NETWORK"  # the file descriptor of the network that we came
 LEAN = ["path-exclude=/usr/share/doc/*", "path-exclude=/usr/share/man/*", "path-exclude=/usr/share/locale/*",
         "path-exclude=/usr/share/info/*", "force-unsafe-io"]
 PRIVATE = ["/run/netns", "/run/libpod", "/run/crun", "/run/containers", "/dev/shm"]
+
+COMPILER = """
+ARG BASE
+FROM ${BASE}
+RUN apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends ccache
+ENV PATH=/usr/lib/ccache:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin CCACHE_DIR=/ccache CCACHE_MAXSIZE=300M
+"""
 
 # cgroups are left alone: a machine that is a container itself has none to give away.
 CONTAINERS_CONF = """
@@ -138,8 +146,10 @@ class Images(contextlib.AbstractContextManager):
         self.held.enter_context(kafka.locked(self.cache + ".lock"))
         self.folder = self.held.enter_context(tempfile.TemporaryDirectory(prefix="pgb-images-"))
         self.sources, proxy = debian_sources()
-        self.environment = dict(os.environ, CONTAINERS_CONF=self.write("containers.conf", CONTAINERS_CONF),
-                                CONTAINERS_STORAGE_CONF=self.write("storage.conf", STORAGE_CONF),
+        driver = "overlay" if overlay_works(self.cache) else "vfs"
+        storage = STORAGE_CONF.format(driver=driver, storage=os.path.join(self.cache, driver), folder=self.folder)
+        self.environment = dict(os.environ, CONTAINERS_STORAGE_CONF=self.write("storage.conf", storage),
+                                CONTAINERS_CONF=self.write("containers.conf", CONTAINERS_CONF.format(folder=self.folder)),
                                 DISABLE_HC_SYSTEMD="true", TMPDIR=self.folder, **({"http_proxy": proxy} if proxy else {}))
         self.clear()
         return self
@@ -150,10 +160,9 @@ class Images(contextlib.AbstractContextManager):
         self.held.close()
 
     def write(self, name, text):
-        storage = os.path.join(self.cache, "overlay" if overlay_works(self.cache) else "vfs")
         path = os.path.join(self.folder, name)
         with open(path, "w", encoding="utf-8") as file:
-            file.write(text.format(folder=self.folder, storage=storage, driver=os.path.basename(storage)))
+            file.write(text)
         return path
 
     def podman(self, *arguments, check=True):
@@ -186,8 +195,17 @@ class Images(contextlib.AbstractContextManager):
             os.remove(tar)
         return name
 
-    def build(self, target):
+    def build(self, stage):
         """Each stage has a name, so that its layers are there for the next run."""
-        self.outside(["podman", "build", "--layers", "--format", "docker", "--isolation", "chroot", "--network", "host",
-                      "--build-arg", f"BASE={self.base()}", "--file", "docker/Dockerfile", "--target", target,
-                      "--tag", f"localhost/pg_broker/{target}", "."], cwd=ROOT)
+        base = self.base()
+        objects = os.path.join(self.cache, "ccache")
+        os.makedirs(objects, exist_ok=True)
+        compiler = os.path.join(self.folder, "compiler")
+        if not os.path.exists(compiler):
+            self.build_file(self.write(compiler, COMPILER), "compiler", f"--build-arg=BASE={base}")
+        self.build_file("docker/Dockerfile", stage, f"--build-arg=BASE={base}",
+                        "--build-arg=BUILD_BASE=localhost/pg_broker/compiler", f"--volume={objects}:/ccache", f"--target={stage}")
+
+    def build_file(self, path, name, *options):
+        self.outside(["podman", "build", "--layers", "--format=docker", "--isolation=chroot", "--network=host", *options,
+                      f"--file={path}", f"--tag=localhost/pg_broker/{name}", "."], cwd=ROOT)

@@ -30,10 +30,11 @@ class Compose:
         return run(["podman-compose", "-f", "docker/compose.yaml", "-p", PROJECT, *arguments], cwd=ROOT,
                    env=dict(self.built.environment, BROKERD_PASSWORD="it's secret")).stdout
 
-    def up(self, service):
-        self.say("up", "--detach", "--no-build", "--no-deps", service)
-        assert wait_until(lambda: self.is_healthy(service), STARTS_IN, 0.2), \
-            f"{service} is not healthy:\n{self.log(service)}\n{self.inspect(service, '.State')}"
+    def up(self, *services):
+        self.say("up", "--detach", "--no-build", "--no-deps", *services)
+        for service in services:
+            assert wait_until(lambda: self.is_healthy(service), STARTS_IN, 0.3), \
+                f"{service} is not healthy:\n{self.log(service)}\n{self.inspect(service, '.State')}"
 
     def name(self, service):
         return self.built.podman("ps", "--all", "--quiet", "--filter", f"label=com.docker.compose.service={service}").strip()
@@ -99,9 +100,10 @@ def test_start(t, c):
         c.up("postgres")
         said = c.execute("postgres", "psql", "-XAtc", "SELECT extname FROM pg_extension WHERE extname = 'pg_broker'")
         assert said.strip() == "pg_broker", said
+    with t.case("three brokers are healthy"):
+        c.up(*BROKERS)
     for service, port in BROKERS.items():
-        with t.case(f"{service} is healthy, and its command passes brokerd --check-config"):
-            c.up(service)
+        with t.case(f"the command of {service} passes brokerd --check-config"):
             said = c.execute(service, "brokerd", "--check-config", "/etc/pg_broker/server.properties",
                              *c.inspect(service, ".Config.Cmd"))
             assert f"127.0.0.1:{port}" in said, said
@@ -144,13 +146,21 @@ def test_again(t, c, messages):
     with t.case("containers are made anew with the volumes of the old ones, and have what was in them"):
         c.say("down", "--timeout", "60")
         assert c.built.podman("ps", "--all", "--quiet").split() == []
-        for service in ["postgres", *BROKERS]:
-            c.up(service)
+        c.up("postgres")
+        c.up(*BROKERS)
         assert read_all(19092) == messages
     with t.case("they had been stopped cleanly"):
         assert "not properly shut down" not in c.log("postgres"), c.log("postgres")
         for service in BROKERS:
             assert re.search(r"are open after \d+ ms \(clean stop", c.log(service)), c.log(service)
+
+
+def test_arguments(t, c):
+    with t.case("arguments behind the name of PostgreSQL's image are the server's"):
+        c.say("down", "--timeout", "60")
+        said = c.built.podman("run", "--rm", "--network=none", f"--volume={PROJECT}_postgres:/var/lib/postgresql", "pg_broker/postgres",
+                              "-c", "work_mem=7MB", "-C", "work_mem")
+        assert said.strip() == "7168", said
 
 
 def main():
@@ -161,14 +171,14 @@ def main():
         return
     images.enter()
     with Tap() as t, Images() as built:
-        for target in ("packages", "build", "postgres", "brokerd"):
+        for stage in ("packages", "build", "postgres", "brokerd"):
             try:
-                built.build(target)
+                built.build(stage)
             except Failed as failed:
-                t.ok(False, f"the stage {target} is built")
+                t.ok(False, f"the stage {stage} is built")
                 t.note(failed)
                 return
-            t.ok(True, f"the stage {target} is built")
+            t.ok(True, f"the stage {stage} is built")
         test_image(t, built, "postgres", "/var/lib/postgresql", "pg_broker.so")
         test_image(t, built, "brokerd", "/var/lib/pg_broker", "brokerctl", "brokerd")
         test_first_start(t, built)
@@ -178,7 +188,7 @@ def main():
         test_use(t, c, messages)
         test_hung_broker(t, c, messages)
         test_again(t, c, messages)
-        c.say("down")
+        test_arguments(t, c)
 
 
 if __name__ == "__main__":
