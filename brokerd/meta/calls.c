@@ -158,6 +158,17 @@ meta_list_reassignments(Meta *m, const char *topics_json, int64_t deadline, Meta
 	meta_call(m, META_LIST_REASSIGNMENTS, params, 1, deadline, done, ctx);
 }
 
+void
+meta_unregister_broker(Meta *m, const MetaRequester *who, int32_t broker_id, int64_t deadline,
+					   MetaCallDone done, void *ctx)
+{
+	char id[16];
+	const char *params[] = {who->principal, who->address, id};
+
+	snprintf(id, sizeof(id), "%d", broker_id);
+	meta_call(m, META_UNREGISTER_BROKER, params, 3, deadline, done, ctx);
+}
+
 /* ---- what the broker itself asks for ---- */
 
 static void

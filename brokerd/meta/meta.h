@@ -223,6 +223,8 @@ void meta_alter_reassignments(Meta *m, const MetaRequester *who, bool allow_fact
 							  const char *topics_json, int64_t deadline, MetaCallDone done, void *ctx);
 void meta_list_reassignments(Meta *m, const char *topics_json, int64_t deadline, MetaCallDone done,
 							 void *ctx);
+void meta_unregister_broker(Meta *m, const MetaRequester *who, int32_t broker_id, int64_t deadline,
+							MetaCallDone done, void *ctx);
 
 /* A producer id; from the block in hand, so that it also works for a while without PostgreSQL.  The next block is
  * fetched before this one ends.  id -1 with a Kafka code when there is none until the deadline. */

@@ -110,6 +110,31 @@ def topic_of(c, name):
     return topic
 
 
+def unregistered(t, c, tools):
+    """A broker that will not come back, forgotten by kafka-cluster unregister."""
+    gone = c.add_broker()
+    c.sql(f"SELECT broker.create_topic('lonely', assignment => '{{\"0\": [{gone.id}]}}')")
+    c.wait_sql("SELECT leader FROM broker.partitions WHERE topic = 'lonely'", [(str(gone.id),)], 20)
+
+    def unregister(broker_id):
+        status, out, err = tools.run("kafka-cluster", "unregister", "--bootstrap-server", c.broker(1).address, "--id", str(broker_id))
+        return status, out + err
+
+    status, said = unregister(gone.id)
+    t.ok(f"broker {gone.id} is alive" in said, "one that is alive is not forgotten") or t.note(said)
+    gone.kill()
+    c.wait_sql(f"SELECT state FROM broker.brokers WHERE broker_id = {gone.id}", [("dead",)], 20)
+    status, said = unregister(gone.id)
+    t.ok(f"broker {gone.id} has the last replica of lonely-0" in said, "nor one that has the last replica of a partition") or t.note(said)
+    c.sql("SELECT broker.delete_topic('lonely')")
+    c.wait_sql("SELECT count(*) FROM broker.partitions WHERE topic = 'lonely'", [("0",)], 10)
+    status, said = unregister(gone.id)
+    t.ok(status == 0 and f"Broker {gone.id} is no longer registered" in said, "a dead one is") or t.note(said)
+    t.equal(c.value(f"SELECT count(*) FROM broker.brokers WHERE broker_id = {gone.id}"), "0", "and PostgreSQL does not list it any more")
+    status, said = unregister(gone.id)
+    t.ok("is not currently registered" in said, "twice: there is none") or t.note(said)
+
+
 def drained(t, c):
     c.sql("SELECT broker.drain_broker(2)")
     c.wait_sql("SELECT state FROM broker.operations WHERE kind = 'broker.drain'", [("done",)], 20)
@@ -141,8 +166,11 @@ def main():
         except kafka.Unavailable as why:
             t.note(f"skipped: Kafka's tools ({why})")
         else:
-            with tools, t.case("by Kafka's tools"):
-                by_tools(t, c, tools)
+            with tools:
+                with t.case("by Kafka's tools"):
+                    by_tools(t, c, tools)
+                with t.case("unregistered"):
+                    unregistered(t, c, tools)
         with t.case("drained"):
             drained(t, c)
         with t.case("decommissioned"):

@@ -25,6 +25,7 @@ SERVED = {      # API: (lowest, highest) version that is compared: served by bro
     "OffsetCommit": (2, 9), "OffsetFetch": (1, 9), "ListGroups": (0, 5), "DescribeGroups": (0, 6),
     "DeleteGroups": (0, 2), "OffsetDelete": (0, 0),
     "ElectLeaders": (0, 2), "AlterPartitionReassignments": (0, 1), "ListPartitionReassignments": (0, 0),
+    "UnregisterBroker": (0, 0),
 }
 
 GROUP_APIS = {"FindCoordinator", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch",

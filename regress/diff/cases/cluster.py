@@ -1,4 +1,4 @@
-"""DescribeCluster and DescribeLogDirs."""
+"""DescribeCluster, UnregisterBroker and DescribeLogDirs."""
 import batch
 from case import case, questions
 from fixture import COMMON
@@ -10,6 +10,12 @@ questions("DescribeCluster", [
     ("controllers", {"EndpointType": 2}, "1+"),
     ("endpoints that are none", {"EndpointType": 9}, "1+"),
     ("with fenced brokers", {"IncludeFencedBrokers": True}, "2+"),
+])
+
+# One that is there is not asked for: Kafka would forget it.
+questions("UnregisterBroker", [
+    ("one that is not registered", {"BrokerId": 99}),
+    ("one below zero", {"BrokerId": -1}),
 ])
 
 questions("DescribeLogDirs", [
