@@ -47,7 +47,7 @@ bench-load: $(BUILD)/bench/load $(BUILD)/bench/replay
 # brokerd and Apache Kafka side by side.  What is asked for goes by the environment: SCENARIOS PAIRS SYSTEMS NULL RESULTS
 # BENCH_DIR SECONDS_A_RUN; bench/run.py says what each is.
 bench-prepare:
-	@docker/local/packages.sh install build run check
+	@docker/local/packages.sh install build run bench
 	@+$(MAKE) --no-print-directory all bench-load
 
 BENCH_RUN = BUILD='$(BUILD)' SCENARIOS='$(SCENARIOS)' PAIRS='$(PAIRS)' SYSTEMS='$(SYSTEMS)' NULL='$(NULL)' RESULTS='$(RESULTS)' \

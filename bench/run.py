@@ -38,8 +38,8 @@ from bench.systems.fleet import CLASSES, Fleet
 from bench.systems.system import NotServing
 from bench.systems.workplace import Workplace
 
-PROFILES = {"quick": {"pairs": 3, "seconds": 1.0}, "bench": {"pairs": 5, "seconds": 1.5}, "all": {"pairs": 5, "seconds": 5.0}}
-A_RUN_MORE = 1.4  # seconds of a run that are not measured: topic, start of the client, deletion, a quiet disk
+PROFILES = {"quick": {"pairs": 3, "seconds": 1.0}, "bench": {"pairs": 5, "seconds": 1.0}, "all": {"pairs": 5, "seconds": 5.0}}
+A_RUN_MORE = 1.3  # seconds of a run that are not measured: topic, start of the client, deletion, a quiet disk
 TOUCH_MIB = 4096
 
 
@@ -84,8 +84,8 @@ def minutes_of(scenarios, setup):
     """About how long it takes; starts of nodes and failovers are what they are on two cores."""
     seconds = 40.0
     for s in scenarios:
-        runs = len(s.columns) * (pairs_of(s, setup.pairs) + 1)
-        own = {"start": 8, "partitions": 25, "failover": 18, "connections": 6}.get(s.measure)
+        runs = len(s.columns) * pairs_of(s, setup.pairs) + 2
+        own = {"start": 8, "partitions": 25, "failover": 14, "connections": 6}.get(s.measure)
         seconds += runs * (own or seconds_of(s, setup.seconds) + A_RUN_MORE) + (60 if s.sizes else 0)
     return seconds / 60 + (0.6 if any(s.nodes == 3 for s in scenarios) else 0)
 

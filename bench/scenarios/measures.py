@@ -103,20 +103,21 @@ def replay(run):
 # -- reading
 
 def fill(run):
-    """A topic to read, the same in every column; what was written is on the disk before anybody reads."""
-    run.kept["topic"] = f"{run.scenario.name}-{run.column.key}"
-    run.system.create_topic(run.kept["topic"], run.scenario.partitions, min(3, run.scenario.nodes))
-    size = run.setting("size")
-    result = run.tools.load("produce", run.system, run.kept["topic"], size=size, acks="1", linger=5,
-                            messages=run.setting("fill_mb") * 1_000_000 // size, watch=False, allowed=180)
+    """A topic to read, written once for all scenarios of its kind; it is on the disk before anybody reads."""
+    size, megabytes = run.setting("size"), run.setting("fill_mb")
+    if (size, megabytes) not in run.system.filled:
+        run.system.filled[size, megabytes] = write_what_is_read(run, f"read-{size}-{megabytes}", size, megabytes)
+    run.kept["topic"], run.kept["messages"] = run.system.filled[size, megabytes]
+
+
+def write_what_is_read(run, topic, size, megabytes):
+    run.system.create_topic(topic, run.scenario.partitions, min(3, run.scenario.nodes))
+    result = run.tools.load("produce", run.system, topic, size=size, acks="1", linger=5, messages=megabytes * 1_000_000 // size,
+                            watch=False, allowed=180)
     if trouble_of(result):
         raise RuntimeError(f"the topic could not be filled: {trouble_of(result)[0]}")
-    run.kept["messages"] = result["messages"]
     os.sync()
-
-
-def drop_topic(run):
-    run.system.delete_topics([run.kept["topic"]])
+    return topic, result["messages"]
 
 
 def consume(run):

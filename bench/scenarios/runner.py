@@ -166,7 +166,12 @@ class One:
     # -- its runs
 
     def warm_up(self):
+        """Once for each system: it is the system that has to see the work, not its column."""
+        seen = set()
         for run in self.live():
+            if run.system in seen or run.column.kind == "null":
+                continue
+            seen.add(run.system)
             before, run.seconds = run.seconds, min(run.seconds, 1.0)
             run.topic = f"{self.scenario.name}-{run.column.key}-warm"
             try:

@@ -40,7 +40,7 @@ class Disk:
     def settle(self, systems=(), seconds=30):
         """Waits for a quiet disk; returns what is to be said of the run that comes, '' when it is quiet."""
         until = time.monotonic() + seconds
-        while any(empty_retired(system) for system in systems):
+        while any([system.has_remains() for system in systems]):
             if time.monotonic() > until:
                 return f"deleted logs were still there after {seconds} s"
             time.sleep(0.02)
@@ -60,19 +60,6 @@ class Disk:
 def limit_of(baseline):
     """Up to which a sync is as at the beginning, in ms."""
     return max(3 * baseline, baseline + 1.0)
-
-
-def empty_retired(system):
-    """Whether files of deleted logs are left.  They lose their blocks now: nothing is measured meanwhile, so
-    there is no reason to be gentle, and the system's own deleter finds them small."""
-    left = system.retired_files()
-    for path in left:
-        try:
-            if path.endswith((".log", ".log.deleted")):
-                os.truncate(path, 0)
-        except OSError:
-            pass
-    return bool(left)
 
 
 def drop_from_cache(paths):

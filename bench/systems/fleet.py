@@ -59,6 +59,6 @@ class Fleet:
 
     def stop(self):
         for system in self.up.values():
-            self.discard(system)
+            self.discard(system)  # with the topics that were kept for readers
         self.up = {}
         self.nodes = 0

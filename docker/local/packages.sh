@@ -70,8 +70,11 @@ BENCH_PACKAGES=(
 )
 
 # Apache Kafka and the Java client want a JDK and Maven, wherever they come from.
-command -v javac >/dev/null || CHECK_PACKAGES+=(default-jdk-headless)
-command -v mvn >/dev/null || CHECK_PACKAGES+=(maven)
+for list in CHECK_PACKAGES BENCH_PACKAGES; do
+	declare -n packages=$list
+	command -v javac >/dev/null || packages+=(default-jdk-headless)
+	command -v mvn >/dev/null || packages+=(maven)
+done
 
 names_of()
 {
