@@ -118,7 +118,7 @@ pgb_pack_partition_1(PG_FUNCTION_ARGS)
 	pq_begintypsend(&buf);
 	for (i = 0; i < 4; i++)
 		pq_sendint32(&buf, PG_ARGISNULL(i) ? (uint32) -1 : (uint32) PG_GETARG_INT32(i));
-	for (i = 4; i < 8; i++)
+	for (i = 4; i < 9; i++)
 		send_ids(&buf, pgb_id_set(fcinfo, i));
 	PG_RETURN_BYTEA_P(pq_endtypsend(&buf));
 }

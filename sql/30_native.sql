@@ -48,7 +48,7 @@ CREATE FUNCTION broker_internal.config_table(
 
 -- big-endian int32: partition, leader (-1 none), leader_epoch, partition_epoch, and the four arrays with their lengths
 CREATE FUNCTION broker_internal.pack_partition(partition int, leader int, leader_epoch int, partition_epoch int,
-		replicas int[], isr int[], adding int[], removing int[])
+		replicas int[], isr int[], adding int[], removing int[], elr int[])
 	RETURNS bytea LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'pgb_pack_partition_1';
 
 -- May the caller see all rows?  Used in views, so it is executed as the caller and free for everybody.

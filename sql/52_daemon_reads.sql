@@ -59,7 +59,7 @@ BEGIN
 		SELECT x.topic_id, x.topic, x.deleted_at IS NOT NULL, NULL FROM topics x WHERE whole AND x.topic_id > from_id
 		ORDER BY 1
 	LOOP
-		SELECT count(*), string_agg(pack_partition(p.partition, p.leader, p.leader_epoch, p.partition_epoch, p.replicas, p.isr, p.adding, p.removing), '' ORDER BY p.partition),
+		SELECT count(*), string_agg(pack_partition(p.partition, p.leader, p.leader_epoch, p.partition_epoch, p.replicas, p.isr, p.adding, p.removing, p.elr), '' ORDER BY p.partition),
 				coalesce(t.version, max(p.version), 0)
 			INTO n, partitions, version FROM partitions p WHERE p.topic_id = t.topic_id AND (whole OR p.version > since);
 		-- wished, and not placed yet

@@ -64,8 +64,9 @@ fill_partition(ApiCall *call, const MetaPartition *p, int32_t index,
 	out->n_replica_nodes = p->n_replicas;
 	out->isr_nodes = (int32_t *) (uintptr_t) meta_partition_isr(p);
 	out->n_isr_nodes = p->n_isr;
-	out->n_eligible_leader_replicas = 0;
-	out->n_last_known_elr = 0;
+	out->eligible_leader_replicas = (int32_t *) (uintptr_t) meta_partition_elr(p);
+	out->n_eligible_leader_replicas = p->n_elr;
+	out->n_last_known_elr = 0; /* not kept: no election asks for them */
 	out->offline_replicas = metadata_offline_replicas(call, p, &out->n_offline_replicas);
 }
 

@@ -60,19 +60,13 @@ meta_config_sets_free(MetaConfigSets *sets)
 	*sets = (MetaConfigSets){0};
 }
 
-static int
-list_count(const MetaPartition *p)
-{
-	return p->n_replicas + p->n_isr + p->n_adding + p->n_removing;
-}
-
 void
 meta_topic_free(MetaImage *image, MetaTopic *topic)
 {
 	for (int i = 0; i < topic->n_partitions; i++)
-		if (list_count(&topic->partitions[i]) > META_INLINE_IDS)
+		if (meta_partition_n_ids(&topic->partitions[i]) > META_INLINE_IDS)
 		{
-			image->list_bytes -= (size_t) list_count(&topic->partitions[i]) * sizeof(int32_t);
+			image->list_bytes -= (size_t) meta_partition_n_ids(&topic->partitions[i]) * sizeof(int32_t);
 			free(topic->partitions[i].ids.out);
 		}
 	free(topic->partitions);

@@ -32,9 +32,9 @@
 #define META_MAX_LIST       255 /* replicas of a partition */
 
 /*
- * Four lists of broker ids in one run:
+ * Five lists of broker ids in one run:
  *
- *     ids: | replicas ... | isr ... | adding ... | removing ... |
+ *     ids: | replicas ... | isr ... | adding ... | removing ... | eligible leader replicas (KIP-966) ... |
  */
 typedef struct MetaPartition
 {
@@ -45,10 +45,11 @@ typedef struct MetaPartition
 	uint8_t n_isr;
 	uint8_t n_adding;
 	uint8_t n_removing;
+	uint8_t n_elr;
 	union
 	{
 		int32_t in[META_INLINE_IDS];
-		int32_t *out; /* when the four counts are together more than META_INLINE_IDS */
+		int32_t *out; /* when the five counts are together more than META_INLINE_IDS */
 	} ids;
 } MetaPartition;
 
@@ -122,10 +123,17 @@ int64_t meta_image_partition_count(const MetaImage *image);
 const MetaPartition *meta_topic_partition(const MetaTopic *topic, int32_t partition);
 const char *meta_topic_config(const MetaTopic *topic, const char *key); /* NULL: no override */
 
+/* Of all lists together. */
+static inline int
+meta_partition_n_ids(const MetaPartition *p)
+{
+	return p->n_replicas + p->n_isr + p->n_adding + p->n_removing + p->n_elr;
+}
+
 static inline const int32_t *
 meta_partition_replicas(const MetaPartition *p)
 {
-	return p->n_replicas + p->n_isr + p->n_adding + p->n_removing <= META_INLINE_IDS ? p->ids.in : p->ids.out;
+	return meta_partition_n_ids(p) <= META_INLINE_IDS ? p->ids.in : p->ids.out;
 }
 
 static inline const int32_t *
@@ -144,6 +152,12 @@ static inline const int32_t *
 meta_partition_removing(const MetaPartition *p)
 {
 	return meta_partition_adding(p) + p->n_adding;
+}
+
+static inline const int32_t *
+meta_partition_elr(const MetaPartition *p)
+{
+	return meta_partition_removing(p) + p->n_removing;
 }
 
 bool meta_partition_has_replica(const MetaPartition *p, int32_t broker);

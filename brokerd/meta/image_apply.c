@@ -187,7 +187,7 @@ typedef struct PartitionRow
 {
 	int32_t partition;
 	MetaPartition head; /* without ids */
-	int32_t ids[4 * META_MAX_LIST];
+	int32_t ids[5 * META_MAX_LIST];
 	int n_ids;
 } PartitionRow;
 
@@ -218,6 +218,7 @@ take_partition(Unpacker *u, PartitionRow *row)
 	row->head.n_isr = take_list(u, row);
 	row->head.n_adding = take_list(u, row);
 	row->head.n_removing = take_list(u, row);
+	row->head.n_elr = take_list(u, row);
 	return !u->failed && row->partition >= 0 && row->partition < META_MAX_PARTITIONS &&
 		   row->head.partition_epoch >= 0;
 }
@@ -254,12 +255,6 @@ grow_partitions(MetaImage *image, MetaTopic *topic, int32_t n)
 	topic->n_partitions = n;
 }
 
-static int
-count_ids(const MetaPartition *p)
-{
-	return p->n_replicas + p->n_isr + p->n_adding + p->n_removing;
-}
-
 /* See the header: a row that is older than what is held is dropped. */
 static bool
 is_older(const MetaPartition *held, const MetaPartition *row)
@@ -277,6 +272,7 @@ is_same(const MetaPartition *held, const PartitionRow *row)
 	return held->leader == r->leader && held->leader_epoch == r->leader_epoch &&
 		   held->partition_epoch == r->partition_epoch && held->n_replicas == r->n_replicas &&
 		   held->n_isr == r->n_isr && held->n_adding == r->n_adding && held->n_removing == r->n_removing &&
+		   held->n_elr == r->n_elr &&
 		   memcmp(meta_partition_replicas(held), row->ids, (size_t) row->n_ids * sizeof(int32_t)) == 0;
 }
 
@@ -285,9 +281,9 @@ store_partition(MetaImage *image, MetaPartition *held, const PartitionRow *row)
 {
 	size_t bytes = (size_t) row->n_ids * sizeof(int32_t);
 
-	if (count_ids(held) > META_INLINE_IDS)
+	if (meta_partition_n_ids(held) > META_INLINE_IDS)
 	{
-		image->list_bytes -= (size_t) count_ids(held) * sizeof(int32_t);
+		image->list_bytes -= (size_t) meta_partition_n_ids(held) * sizeof(int32_t);
 		free(held->ids.out);
 	}
 	*held = row->head;

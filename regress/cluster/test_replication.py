@@ -32,6 +32,12 @@ def everywhere(t, c):
     t.equal(topic.high_watermark(), 20, "and the high watermark is behind it")
 
 
+def eligible(k, topic):
+    """Eligible leader replicas (KIP-966), as the broker tells clients."""
+    answer = k.call("DescribeTopicPartitions", 0, {"topics": [{"name": topic}], "response_partition_limit": 10, "cursor": None})
+    return answer["topics"][0]["partitions"][0]["eligible_leader_replicas"]
+
+
 def below_the_minimum(t, c):
     """A13: below min.insync.replicas nothing is taken with acks=all, and what acks=1 brings is not shown."""
     topic = Replicated(c, "minimum", config=MIN_2)
@@ -48,10 +54,13 @@ def below_the_minimum(t, c):
         t.equal(k.produce("minimum", 0, [b"2"], acks=1), 2, "and nothing of it was appended; acks=1 is taken")
         t.equal(k.fetch("minimum", 0, 0), [(0, b"0"), (1, b"1")], "which no consumer is given")
         t.equal(high_watermark(k, "minimum"), 2, "since the high watermark stands still")
+        t.equal(eligible(k, "minimum"), [other], "the last one that left has all that is committed: clients see that it may be elected")
     c.broker(one).start()
     topic.wait_isr({leader, one})
     wait_for(lambda: topic.high_watermark() == 3, 10, "the high watermark moves")
     t.equal(topic.values(), [b"0", b"1", b"2"], "with a second one back, it moves on")
+    with topic.at_leader() as k:
+        wait_for(lambda: eligible(k, "minimum") == [], 10, "nobody needs to be eligible")
     c.broker(other).start()
     topic.wait_isr({1, 2, 3})
     topic.wait_equal()

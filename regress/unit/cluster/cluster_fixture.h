@@ -243,8 +243,9 @@ fixture_apply(Fixture *f)
 		put_int32(&p, f->rows[i].partition_epoch);
 		put_ids(&p, f->rows[i].replicas, f->rows[i].n_replicas);
 		put_ids(&p, f->rows[i].isr, f->rows[i].n_isr);
-		put_ids(&p, NULL, 0);
-		put_ids(&p, NULL, 0);
+		put_ids(&p, NULL, 0); /* adding */
+		put_ids(&p, NULL, 0); /* removing */
+		put_ids(&p, NULL, 0); /* eligible */
 	}
 	row.partitions = packed;
 	row.partitions_len = (size_t) (p - packed);

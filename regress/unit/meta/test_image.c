@@ -41,6 +41,7 @@ put_partition(Packed *p, int32_t partition, int32_t leader, int32_t leader_epoch
 	put_list(p, n, brokers);
 	put_list(p, 0, brokers);
 	put_list(p, 0, brokers);
+	put_list(p, 0, brokers);
 }
 
 static bool
@@ -297,6 +298,39 @@ test_size(void)
 	meta_image_free(image);
 }
 
+/* Each list is its own, where they stand in the partition and where they do not fit. */
+static void
+test_lists(void)
+{
+	MetaImage *image = meta_image_new();
+	Packed p = {0};
+	const MetaPartition *few, *many;
+
+	for (int32_t i = 0; i < 2; i++)
+	{
+		put_int(&p, i);
+		put_int(&p, 1);
+		put_int(&p, 0);
+		put_int(&p, 0);
+		put_list(&p, i == 0 ? 2 : 8, brokers);
+		put_list(&p, 1, brokers);
+		put_list(&p, 1, brokers + 2);
+		put_list(&p, 1, brokers + 3);
+		put_list(&p, 1, brokers + 4);
+	}
+	ok(apply(image, "t", 1, &p, "{}", 1), "partitions with all five lists");
+	few = meta_topic_partition(meta_image_topic(image, "t", 1), 0);
+	many = meta_topic_partition(meta_image_topic(image, "t", 1), 1);
+	ok(few->n_replicas == 2 && many->n_replicas == 8 && meta_partition_replicas(many)[7] == 8, "replicas");
+	ok(meta_partition_isr(few)[0] == 1 && meta_partition_isr(many)[0] == 1, "ISR");
+	ok(meta_partition_adding(few)[0] == 3 && meta_partition_adding(many)[0] == 3, "adding");
+	ok(meta_partition_removing(few)[0] == 4 && meta_partition_removing(many)[0] == 4, "removing");
+	ok(few->n_elr == 1 && meta_partition_elr(few)[0] == 5 && meta_partition_elr(many)[0] == 5, "eligible");
+	p.len -= 4;
+	ok(!apply(image, "u", 2, &p, "{}", 2), "one that is cut off is refused");
+	meta_image_free(image);
+}
+
 int
 main(void)
 {
@@ -306,5 +340,6 @@ main(void)
 	test_brokers();
 	test_configs();
 	test_size();
+	test_lists();
 	return tap_done();
 }
