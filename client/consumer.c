@@ -109,10 +109,16 @@ place_at(pgb_consumer *c, FromPart *p, int64_t offset)
 		consumer_place(c, p, FETCHING, offset);
 }
 
+pgb_error *
+consumer_failure(pgb_consumer *c)
+{
+	return c->failure.code == 0 ? &c->failure : NULL;
+}
+
 void
 consumer_fail(pgb_consumer *c, const pgb_error *err)
 {
-	if (c->failure.code == 0)
+	if (c->failure.code == 0 && !err->retriable)
 		c->failure = *err;
 }
 
@@ -230,7 +236,7 @@ static void
 look_for_unknown(pgb_consumer *c)
 {
 	FromPart *p, *next;
-	pgb_error err;
+	pgb_error err = {0};
 	bool unknown = false;
 
 	for (size_t i = 0; i < c->n_topics && !unknown; i++)
@@ -245,8 +251,8 @@ look_for_unknown(pgb_consumer *c)
 					  p->key.topic->name, p->key.topic->n - 1, (int) p->key.index);
 		}
 	}
-	if (unknown && !c->unknown_told)
-		consumer_fail(c, &err);
+	if (unknown && !c->unknown_told && c->failure.code == 0)
+		c->failure = err;
 	c->unknown_told = unknown;
 }
 

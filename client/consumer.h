@@ -119,7 +119,7 @@ struct pgb_consumer
 	/* records */
 	FromPart *reading;
 	Chunk *used;
-	size_t unread;      /* bytes of the chunks of all partitions */
+	size_t unread;      /* scratch of a step: bytes of chunks, without those of paused partitions */
 	WireWriter scratch; /* the decompressed batch of scratch_for */
 	const uint8_t *scratch_for;
 	pgb_error failure; /* for the next pgb_poll; code 0 = none */
@@ -158,7 +158,10 @@ FromPart *consumer_find(FromPart *set, const Topic *t, int32_t index);
 FromPart *consumer_add(FromPart **set, Topic *t, int32_t index); /* a new one; NULL: no memory */
 void consumer_remove(pgb_consumer *c, FromPart *p);
 void consumer_place(pgb_consumer *c, FromPart *p, FromState state, int64_t when);
-void consumer_fail(pgb_consumer *c, const pgb_error *err);
+
+/* What the next pgb_poll fails with; NULL, and the new one is forgotten, while there is something already. */
+pgb_error *consumer_failure(pgb_consumer *c);
+void consumer_fail(pgb_consumer *c, const pgb_error *err); /* with this, unless it may be healed by itself */
 void consumer_callbacks(pgb_consumer *c);
 bool places_add(PlaceList *list, const char *topic, int32_t partition, int64_t offset);
 void places_clear(PlaceList *list);
@@ -194,7 +197,7 @@ void group_clear(pgb_consumer *c);
 int group_check_assignors(const char *list, bool *cooperative, pgb_error *err);
 int group_put_protocols(pgb_consumer *c, JoinGroupRequest *req); /* in the arena, as group_assign */
 int group_assign(pgb_consumer *c, SyncGroupRequest *req);
-int group_read_assignment(pgb_consumer *c, WBytes assignment);
+int group_read_assignment(pgb_consumer *c, WBytes bytes);
 
 /*
  * Does metadata say of every topic in the group how many partitions it has, or that there is none of this name?  The numbers

@@ -26,18 +26,15 @@ typedef struct Question
 void
 consumer_reset(pgb_consumer *c, FromPart *p, const char *why)
 {
-	pgb_error err;
-
 	if (c->c.conf.reset != RESET_NONE)
 	{
 		consumer_place(c, p, ASK_TIME, c->c.conf.reset == RESET_EARLIEST ? PGB_EARLIEST : PGB_LATEST);
 		return;
 	}
-	error_set(&err, PGB_NO_OFFSET, false,
+	error_set(consumer_failure(c), PGB_NO_OFFSET, false,
 			  "topic \"%s\", partition %d: %s and auto.offset.reset is none; pgb_seek to where to go on",
 			  p->key.topic->name, (int) p->key.index, why);
 	consumer_place(c, p, IDLE, 0);
-	consumer_fail(c, &err);
 }
 
 /* The answer to an application's question; false: it is none. */
@@ -201,7 +198,7 @@ part_failed(pgb_consumer *c, FromPart *p, const pgb_error *err)
 		retry_later(&c->c, &p->retry);
 	if (p->place != NULL)
 		c->c.last_error = *err;
-	else if (!err->retriable)
+	else
 		consumer_fail(c, err);
 	if (asked == ASK_COMMITTED)
 		(void) group_lost_coordinator(c, err->code);
@@ -325,7 +322,9 @@ void
 consumer_ask(pgb_consumer *c)
 {
 	FromPart *p, *next;
+	Chunk *chunk;
 
+	c->unread = 0;
 	for (Node *n = c->c.nodes; n != NULL; n = n->next)
 	{
 		n->wanted = 0;
@@ -336,6 +335,11 @@ consumer_ask(pgb_consumer *c)
 		{
 			Node *node = whom(c, p);
 
+			if (!p->paused)
+				LL_FOREACH (p->chunks, chunk)
+				{
+					c->unread += chunk->size;
+				}
 			if (node == NULL)
 				continue;
 			node->full = node->full || p->n_chunks >= CHUNKS_AHEAD;

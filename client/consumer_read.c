@@ -14,7 +14,6 @@ retire(pgb_consumer *c, FromPart *p)
 	p->n_chunks--;
 	p->batch = NULL;
 	LL_PREPEND(c->used, chunk);
-	c->unread -= chunk->size;
 	client_wake_at(&c->c, 0);
 }
 
@@ -59,14 +58,12 @@ read_fetched(pgb_consumer *c, FromPart *p, const FetchResponseResponsesPartition
 	const uint8_t *end = whole_batches(r->records.p, r->records.p + r->records.len, &next);
 	bool good = end > r->records.p && next > p->fetch_at;
 	Chunk *chunk = good ? malloc(sizeof(*chunk) + sizeof(chunk->aborted[0]) * (size_t) n_aborted) : NULL;
-	pgb_error err;
 
 	if (chunk == NULL)
 	{
-		error_set(&err, good ? PGB_NO_MEMORY : KERR_CORRUPT_MESSAGE, true,
+		error_set(consumer_failure(c), good ? PGB_NO_MEMORY : KERR_CORRUPT_MESSAGE, true,
 				  "topic \"%s\", partition %d, offset %lld: %s", p->key.topic->name, (int) p->key.index,
 				  (long long) p->fetch_at, good ? "no memory" : "what the broker sent is no record batch");
-		consumer_fail(c, &err);
 		retry_later(&c->c, &p->retry);
 		return 0;
 	}
@@ -79,7 +76,6 @@ read_fetched(pgb_consumer *c, FromPart *p, const FetchResponseResponsesPartition
 	chunk->size = (size_t) r->records.len;
 	DL_APPEND(p->chunks, chunk);
 	p->n_chunks++;
-	c->unread += chunk->size;
 	p->fetch_at = next;
 	return 0;
 }
@@ -134,14 +130,11 @@ is_hidden(const pgb_consumer *c, FromPart *p)
 static void
 damaged(pgb_consumer *c, FromPart *p, const char *what)
 {
-	pgb_error err;
-
-	error_set(&err, KERR_CORRUPT_MESSAGE, true,
+	error_set(consumer_failure(c), KERR_CORRUPT_MESSAGE, true,
 			  "topic \"%s\", partition %d: the batch at offset %lld %s; it is fetched again, pgb_seek to "
 			  "%lld passes over it",
 			  p->key.topic->name, (int) p->key.index, (long long) batch_base_offset(p->chunks->at), what,
 			  (long long) batch_next_offset(p->chunks->at));
-	consumer_fail(c, &err);
 	read_drop(c, p);
 	p->fetch_at = p->position;
 	retry_later(&c->c, &p->retry);

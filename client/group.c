@@ -71,8 +71,7 @@ coordinator_done(Client *client, Call *call, const pgb_error *err, void *respons
 			return;
 		error_kafka(&why, r->error_code, "the coordinator of group \"%s\"", client->conf.group_id);
 		client->last_error = why;
-		if (!why.retriable)
-			consumer_fail(c, &why);
+		consumer_fail(c, &why);
 		return;
 	}
 	n = client_node(client, r->node_id);
@@ -143,7 +142,7 @@ group_error(pgb_consumer *c, int code, const pgb_error *err)
 		why.code = PGB_FENCED;
 		consumer_fail(c, &why);
 	}
-	else if (code != KERR_REBALANCE_IN_PROGRESS && !why.retriable)
+	else if (code != KERR_REBALANCE_IN_PROGRESS)
 		consumer_fail(c, &why);
 }
 
@@ -214,10 +213,7 @@ join_done(Client *client, Call *call, const pgb_error *err, void *response)
 static void
 give_up(pgb_consumer *c, const char *why)
 {
-	pgb_error err;
-
-	error_set(&err, PGB_PROTOCOL, true, "group \"%s\": %s", c->c.conf.group_id, why);
-	consumer_fail(c, &err);
+	error_set(consumer_failure(c), PGB_PROTOCOL, true, "group \"%s\": %s", c->c.conf.group_id, why);
 	c->group = GROUP_READY;
 	retry_later(&c->c, &c->joining);
 }

@@ -113,7 +113,7 @@ int
 pgb_produce(pgb_producer *p, const pgb_message *m, pgb_error *err)
 {
 	size_t most = (size_t) p->c.conf.buffer_memory;
-	Message message;
+	Message message = {0};
 	ToTopic *t;
 	int rc;
 

@@ -142,7 +142,7 @@ grow_parts(ToTopic *t)
 static int32_t
 next_partition(ToTopic *t)
 {
-	uint32_t n = (uint32_t) t->meta->n;
+	uint32_t n = t->meta->n > 0 ? (uint32_t) t->meta->n : 1;
 
 	for (uint32_t i = 0; i < n; i++)
 		if (t->meta->parts[t->next++ % n].leader >= 0)
@@ -220,7 +220,7 @@ move_messages(pgb_producer *p, Batch *b, ToPart *halves, pgb_error *err)
 			rc = place(p, b->part->topic, b->partition, &m, err);
 		else
 		{
-			if (b->moved == b->n / 2)
+			if (b->moved == b->n / 2 && halves->batches != NULL)
 				halves->batches->prev->full = true;
 			rc = append(p, halves, b->partition, &m, err);
 		}
@@ -240,25 +240,25 @@ place_topic(pgb_producer *p, ToTopic *t)
 
 	while ((b = t->waiting.batches) != NULL)
 	{
-		if (metadata_failed(c, t->meta, &why) != 0)
-			producer_finish(p, b, -1, &why);
-		else if (t->meta->n > 0 && move_messages(p, b, NULL, &why) >= 0)
-		{
-			DL_DELETE(t->waiting.batches, b);
-			producer_free_batch(p, b);
-		}
-		else if (t->meta->n > 0)
-			producer_finish(p, b, -1, &why);
-		else if (c->now >= b->deadline)
-		{
-			client_late(c, &why, PGB_TIMED_OUT, "nobody said in time what topic \"%s\" is", t->meta->name);
-			producer_finish(p, b, -1, &why);
-		}
-		else
+		int rc = metadata_failed(c, t->meta, &why);
+
+		if (rc == 0 && t->meta->n > 0)
+			rc = move_messages(p, b, NULL, &why) >= 0 ? 1 : -1;
+		else if (rc == 0 && c->now >= b->deadline)
+			rc = client_late(c, &why, PGB_TIMED_OUT, "nobody said in time what topic \"%s\" is",
+							 t->meta->name);
+		if (rc == 0)
 		{
 			client_wake_at(c, b->deadline);
 			return;
 		}
+		if (rc > 0)
+		{
+			DL_DELETE(t->waiting.batches, b);
+			producer_free_batch(p, b);
+		}
+		else
+			producer_finish(p, b, -1, &why);
 	}
 }
 

@@ -8,6 +8,7 @@ BUILD = os.path.abspath(os.environ.get("BUILD") or os.path.join(ROOT, "build"))
 BROKERCTL = os.path.join(BUILD, "brokerctl")
 EARLIEST, LATEST, COMMITTED, UNKNOWN = -2, -1, -1000, -1001
 QUEUE_FULL = -101
+NO_PARTITION = -108
 
 
 class Bytes(ct.Structure):

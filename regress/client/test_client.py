@@ -59,6 +59,27 @@ class Tests:
         reports = self.write(self.topic(), [b"v%d" % i for i in range(2000)])
         assert [(r[2], r[4]) for r in reports] == [(i, i + 1) for i in range(2000)], reports[:5]
 
+    def moved(self):
+        """messages of a topic that is not known yet go where they belong, in order, with headers, and alone into errors"""
+        topic = self.topic(3)
+        p, wanted = self.producer(), [(i % 4 if i % 7 else -1) for i in range(400)]
+        for i, partition in enumerate(wanted):
+            p.produce(topic, b"%d" % i, key=b"k" if partition < 0 else None, partition=partition, headers=[("h", b"%d" % i)] * (i % 3), opaque=i + 1)
+        p.flush()
+        at = {opaque - 1: (partition, error) for _, partition, _, error, opaque in p.reports}
+        assert len(p.reports) == len(at) == 400, p.reports[:5]
+        assert all((error is not None and error.code == pgbroker.NO_PARTITION) == (wanted[i] == 3) for i, (_, error) in at.items()), at
+        assert all(wanted[i] in (-1, partition) for i, (partition, _) in at.items())
+        c = self.consumer()
+        c.assign(*((topic, n, 0) for n in range(3)))
+        found = read(c, sum(n != 3 for n in wanted))
+        for n in range(3):
+            mine = [int(r[5]) for r in found if r[1] == n]
+            assert mine == sorted(i for i, (partition, error) in at.items() if partition == n and error is None), mine
+        assert all(r[6] == [("h", r[5])] * (int(r[5]) % 3) for r in found)
+        p.close()
+        c.close()
+
     def asked_meanwhile(self):
         """a topic that is named while metadata are on their way is asked for next"""
         topic = self.topic(3)
@@ -170,6 +191,7 @@ class Tests:
         until(lambda: not c.poll(50) and c.position(topic, 0) == 50)
         assert c.offsets((topic, 0, EARLIEST)) == [0] and c.offsets((topic, 0, T0 + 10500)) == [10]
         assert c.offsets((topic, 0, LATEST)) == [50] and c.offsets((topic, 0, T0 + 10 ** 9)) == [UNKNOWN]
+        assert c.offsets((topic, 0, LATEST), (topic, 0, T0 + 10500), (topic, 0, EARLIEST)) == [50, 10, 0], "one partition, three questions"
         c.close()
 
     def pause(self):
@@ -184,6 +206,13 @@ class Tests:
         c.resume(topic, 0)
         found = read(c, 300)
         assert [r[2] for r in found] == list(range(300)) and {r[1] for r in found} == {0}
+        c.close()
+        # What they hold unread is in nobody's way, however much it is.
+        c = self.consumer(fetch_max_bytes=1024, max_partition_fetch_bytes=1024)
+        c.assign((topic, 0, 0), (topic, 1, 0))
+        (_, paused, *_), = until(lambda: c.poll(200, 1), what="a record")
+        c.pause(topic, paused)
+        assert {r[1] for r in read(c, 300)} == {1 - paused}
         c.close()
 
     def codecs(self):
