@@ -23,6 +23,7 @@ enum
 {
 	TICK_MS = 100,
 	HANDOVER_MS = 400, /* for PostgreSQL to move leaderships */
+	TELL_MS = 100,     /* then, for clients to be told of the new leaders (KIP-951) before connections end */
 	ANSWER_MS = 800    /* for what was accepted to be answered */
 };
 
@@ -41,7 +42,8 @@ typedef struct Lifecycle
 	Watchdog *watchdog;
 	int64_t stop_began_ms;
 	bool handed_over;
-	bool swept; /* logs without a topic have been looked at */
+	int64_t tell_until_ms; /* -1: there is nobody to name */
+	bool swept;            /* logs without a topic have been looked at */
 	int exit_code;
 } Lifecycle;
 
@@ -398,21 +400,37 @@ open_listeners(Lifecycle *life, Err *err)
 
 /* ---- the end ---- */
 
+static bool
+has_successors(const Broker *broker)
+{
+	int n;
+	MetaBroker *const *brokers = meta_image_brokers(meta_image(broker->meta), &n);
+
+	for (int i = 0; i < n; i++)
+		if (brokers[i]->id != broker->config->node_id && meta_broker_is_serving(brokers[i]))
+			return true;
+	return false;
+}
+
 static void
 on_handed_over(void *ctx, const MetaResult *result)
 {
+	Lifecycle *life = ctx;
+
 	(void) result;
-	((Lifecycle *) ctx)->handed_over = true;
+	life->handed_over = true;
+	if (has_successors(&life->broker))
+		life->tell_until_ms = clock_boot_ms() + TELL_MS;
 }
 
 static void
 on_stop_check(struct ev_loop *loop, ev_timer *timer, int revents)
 {
 	Lifecycle *life = timer->data;
-	int64_t elapsed = clock_boot_ms() - life->stop_began_ms;
+	int64_t now = clock_boot_ms(), elapsed = now - life->stop_began_ms;
 
 	(void) revents;
-	if (!life->handed_over && elapsed < HANDOVER_MS)
+	if ((!life->handed_over && elapsed < HANDOVER_MS) || now < life->tell_until_ms)
 		return;
 	/* Leaderships have moved, or nobody answers: take no more, answer what is here. */
 	net_server_quiesce(life->broker.net);
@@ -434,6 +452,7 @@ begin_stop(Lifecycle *life, int exit_code)
 		return;
 	broker->stopping = true;
 	life->stop_began_ms = clock_boot_ms();
+	life->tell_until_ms = -1;
 	life->handed_over =
 		!life->config->controlled_shutdown_enable || exit_code != 0 || !meta_is_connected(broker->meta);
 	if (!life->handed_over)

@@ -205,6 +205,27 @@ def listed_brokers(address, name):
     return answer["topics"][0]["partitions"][0]["leader_id"], {b["node_id"] for b in answer["brokers"]}
 
 
+def the_old_leader_names_the_new(t, c):
+    """KIP-951: who is connected to a leader that stops is told where to go, on that connection, before it ends."""
+    topic = Replicated(c, "named", config=MIN_2)
+    old, named = topic.leader(), None
+    with topic.at_leader() as k:
+        os.kill(c.broker(old).pid(), signal.SIGTERM)
+        try:
+            while named is None:
+                answer = k.call("Produce", 10, k.produce_request("named", 0, batch_of(b"x")))
+                row = answer["responses"][0]["partition_responses"][0]
+                if row["error_code"] == NOT_LEADER and row["current_leader"]["leader_id"] >= 0:
+                    named = (row["current_leader"]["leader_id"], {e["node_id"]: f"{e['host']}:{e['port']}" for e in answer["node_endpoints"]})
+        except OSError:
+            pass
+    t.ok(named is not None, "a leader that stops names its successor") and t.equal(
+        (named[0] in {1, 2, 3} - {old}, named[1].get(named[0])), (True, c.broker(named[0]).address), "and says where it is")
+    c.broker(old).stop()
+    c.start_brokers()
+    topic.wait_isr({1, 2, 3})
+
+
 def leaders_move_before_brokers_go(t, c):
     """librdkafka forgets the new leader when the same answer says that the old one's broker is no more."""
     for name, sig in (("left", signal.SIGKILL), ("left-in-order", signal.SIGTERM)):
@@ -282,8 +303,8 @@ def unclean(t, c):
     t.equal(topic.values(), [b"0", b"only at 1", b"2"], "who had it comes back as its follower")
 
 
-CASES = (leader_killed, controller_killed, restarted_at_once, leader_hung, controlled_shutdown, leaders_move_before_brokers_go, stale_leader,
-         slow_follower, unclean)
+CASES = (leader_killed, controller_killed, restarted_at_once, leader_hung, controlled_shutdown, the_old_leader_names_the_new,
+         leaders_move_before_brokers_go, stale_leader, slow_follower, unclean)
 
 
 def main(names):
