@@ -11,7 +11,7 @@ import subprocess
 
 import kafka
 
-from bench.systems.system import System, wait_until
+from bench.systems.system import NotServing, System, wait_until
 
 JVM = ["-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35",
        "-XX:+ExplicitGCInvokesConcurrent", "-XX:MaxInlineLevel=15", "-Djava.awt.headless=true"]
@@ -87,7 +87,7 @@ class ApacheKafka(System):
                 self.java("kafka.tools.StorageTool", "format", "-t", kafka.CLUSTER_ID, "-c", path, jvm=["-XX:TieredStopAtLevel=1"]),
                 cwd=self.node_folder(node), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT))
         if any(process.wait() for process in formatting):
-            raise RuntimeError(f"Apache Kafka's storage in {self.folder} could not be formatted")
+            raise NotServing(f"Apache Kafka's storage in {self.folder} could not be formatted")
 
     def taken(self):
         return {*self.client_ports.values(), *self.controller_ports.values()}
@@ -132,7 +132,7 @@ class ApacheKafka(System):
 
     def is_serving(self, node):
         if node in self.processes and self.processes[node].poll() is not None:
-            raise RuntimeError(f"Apache Kafka ended while it started; see {self.log_path(node)}:\n{self.logs()}")
+            raise NotServing(f"Apache Kafka ended while it started: {reason_of(self.logs(200))}")
         return super().is_serving(node)
 
     def ports(self):
@@ -180,6 +180,13 @@ class ApacheKafka(System):
         for first in range(0, topics, step):
             self.create_topics(names[first:first + step], partitions, replicas)
         wait_until(lambda: self.is_led(names[-1], partitions, replicas), 600, f"Apache Kafka: {topics * partitions} partitions", 0.1)
+
+
+def reason_of(log):
+    """The line of a log that says why the process ended: its last error, or the last exception."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    found = [line for line in lines if " ERROR " in line or " FATAL " in line or "Exception: " in line or "Error: " in line]
+    return (found or lines or ["it said nothing"])[-1]
 
 
 def quorum_role(text):

@@ -7,8 +7,11 @@
 import itertools
 import shutil
 
+from procs import Trouble
+
 from bench.systems.apache_kafka import ApacheKafka
 from bench.systems.brokerd import Brokerd
+from bench.systems.system import NotServing
 
 CLASSES = {"brokerd": Brokerd, "kafka": ApacheKafka}
 
@@ -36,13 +39,24 @@ class Fleet:
         self.stop()
         for kind in self.kinds:
             self.tell(f"starting {CLASSES[kind].title}, {nodes} node{'s' if nodes > 1 else ''}")
-            self.up[kind] = self.make(kind, nodes)
-            self.up[kind].start()
+            self.up[kind] = self.started(kind, nodes)
             self.learn(self.up[kind])
         for kind in self.kinds:
             self.tell(f"warming up {CLASSES[kind].title}")
             self.warm_up(self.up[kind])
         self.nodes = nodes
+
+    def started(self, kind, nodes):
+        """Ports are chosen before they are used, and somebody may be quicker: then with others, once."""
+        for last in (False, True):
+            system = self.make(kind, nodes)
+            try:
+                return system.start()
+            except (NotServing, Trouble) as error:
+                self.discard(system)
+                if last or "in use" not in str(error):
+                    raise
+                self.tell(f"a port of {system.title} was taken meanwhile; starting it on others")
 
     def learn(self, system):
         if system.kind not in self.known:

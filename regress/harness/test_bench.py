@@ -122,6 +122,8 @@ def programs(t):
             assert "java: no" in str(error)
     log = ("[x] INFO [RaftManager id=1] Completed transition to FollowerState(fetchTimeoutMs=2000, epoch=3, leader=2) from null (QuorumState)\n"
            "[x] INFO [RaftManager id=1] Completed transition to Leader(localReplicaNode=1, epoch=4, epochStartOffset=9) from Candidate (QuorumState)\n")
+    t.equal(apache_kafka.reason_of("a\n[x] ERROR Exiting Kafka due to fatal exception (Kafka$)\norg.x.KafkaException: Socket server failed: Address already in use\n  at x\n"),
+            "org.x.KafkaException: Socket server failed: Address already in use", "why Kafka ended stands in its log")
     t.equal([apache_kafka.quorum_role(log), apache_kafka.quorum_role("")], [("Leader", 4), (None, -1)], "who leads Kafka's quorum stands in its log")
 
 

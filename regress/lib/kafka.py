@@ -103,7 +103,9 @@ def _fingerprint():
 def _run(what, command, cwd):
     done = subprocess.run(command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
-        raise Unavailable(f'{what} failed: ' + '; '.join(done.stdout.strip().splitlines()[-3:]))
+        lines = done.stdout.strip().splitlines()
+        errors = [line for line in lines if line.startswith('[ERROR]')][:1]     # Maven's last lines are where to read about it
+        raise Unavailable(f'{what} failed: ' + '; '.join(errors or lines[-3:]))
 
 
 def _fill(home):
