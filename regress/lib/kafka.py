@@ -104,8 +104,8 @@ def _run(what, command, cwd):
     done = subprocess.run(command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
         lines = done.stdout.strip().splitlines()
-        errors = [line for line in lines if line.startswith('[ERROR]')][:1]     # Maven's last lines are where to read about it
-        raise Unavailable(f'{what} failed: ' + '; '.join(errors or lines[-3:]))
+        errors = [line.partition('[ERROR] ')[2] for line in lines if '[ERROR] ' in line]         # Maven's last lines are where to read about it
+        raise Unavailable(f'{what} failed: ' + '; '.join(errors[:1] or lines[-3:]))
 
 
 def _fill(home):
