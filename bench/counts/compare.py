@@ -8,7 +8,7 @@ shares are what ten runs of the same program on an idle and on a busy machine di
 FIGURES = {
     "instructions": (0.05, 300, "instructions a request"),
     "syscalls": (0.10, 0.3, "system calls a request"),
-    "allocations": (0.10, 0.05, "allocations a request"),
+    "allocations": (0.10, 0.1, "allocations a request"),
 }
 # A second of nothing is the sum of timers, some of which are slow.
 IDLE = "idle"
@@ -52,3 +52,9 @@ def minus(counts, background, seconds):
     """Counts of a load without what would have been there anyway: `background` is that of a second."""
     rest = {key: value - background.get(key, 0) * seconds for key, value in counts.items()}
     return {key: value for key, value in rest.items() if value > 0}
+
+
+def without(counts, background, seconds):
+    """The same for what is there by the clock or not at all: a key of the background is dropped, unless there is much more."""
+    much = {key: 3 * rate * seconds + 10 for key, rate in background.items()}
+    return {key: value for key, value in counts.items() if value > much.get(key, 0)}

@@ -73,7 +73,8 @@ def count_loads(cluster, counter, only, split, folder):
             continue
         background = background or a_second(counter, split)
         requests, counted, took = timed(counter, lambda load=load: loads.run(load))
-        kinds = {kind: compare.minus(counts, background[kind], took) for kind, counts in split(counted).items()}
+        kinds = {kind: (compare.without if kind == "allocations" else compare.minus)(counts, background[kind], took)
+                 for kind, counts in split(counted).items()}
         results[load.name] = (load.what, requests, load.megabytes, kinds)
         print(f"# {load.name}: {requests} requests", file=sys.stderr, flush=True)
     return results

@@ -61,7 +61,7 @@ def main():
         t.equal(compared(10000, 9000), "cheaper", "10 % less are cheaper")
         t.equal(compared(1000, 1250), "same", "few instructions may grow by more")
         t.equal(compared(0, 1, figure="allocations"), "dearer", "an allocation a request where there was none")
-        t.equal(compared(0, 0.02, figure="allocations"), "same", "not one in fifty")
+        t.equal(compared(0, 0.08, figure="allocations"), "same", "not one in twelve")
         t.equal(compared(14, 15, figure="syscalls"), "same", "one system call of fourteen is noise")
         t.equal(compared(3, 4, figure="syscalls"), "dearer", "one of three is not")
         t.equal(compared(100000, 140000, load="idle"), "same", "a second of nothing varies more")
@@ -69,6 +69,8 @@ def main():
                 "a load that is gone, and a new one")
 
         t.equal(compare.minus({"a": 10, "b": 3, "c": 1}, {"a": 2, "b": 2}, 2), {"a": 6, "c": 1}, "what was there anyway is taken off")
+        t.equal(compare.without({"tick": 9, "request": 500, "both": 500}, {"tick": 4, "both": 4}, 2), {"request": 500, "both": 500},
+                "of what is there by the clock, only what is much more is left")
         t.equal(compare.growth({"a": 1, "b": 5}, {"a": 3, "b": 4, "c": 9}), [("c", 0, 9), ("a", 1, 3)], "what grew most comes first")
 
 
