@@ -4,7 +4,7 @@ from bench.report.markdown import growth_points
 from bench.scenarios.columns import COLUMNS
 from bench.scenarios.metrics import METRICS
 
-MOST_GROUPS = 9
+MOST_GROUPS = 14
 
 
 def medians(scenario, key):

@@ -9,7 +9,7 @@ a system has one colour in all plots of a report.
 import math
 from html import escape
 
-WIDTH, HEIGHT = 860, 420
+WIDTH, HEIGHT = 1000, 440
 LEFT, RIGHT, TOP, BOTTOM = 78, 24, 56, 74
 COLOURS = {"brokerd (fsync)": "#1f6f8b", "brokerd, no fsync": "#66b3c9", "Kafka, no fsync": "#c8553d",
            "Kafka, flush.messages=1": "#e9a178", "ceiling, fsync": "#555555", "ceiling, no fsync": "#aaaaaa",
