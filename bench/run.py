@@ -39,7 +39,7 @@ from bench.systems.system import NotServing
 from bench.systems.workplace import Workplace
 
 PROFILES = {"quick": {"pairs": 3, "seconds": 1.0}, "bench": {"pairs": 5, "seconds": 1.0}, "all": {"pairs": 5, "seconds": 5.0}}
-A_RUN_MORE = 1.3  # seconds of a run that are not measured: topic, start of the client, deletion, a quiet disk
+A_RUN_MORE = 1.0  # seconds of a run that are not measured: topic, start of the client, deletion, a quiet disk
 TOUCH_MIB = 4096
 
 
