@@ -148,6 +148,9 @@ def measure(options, scenarios, unfit):
         except KeyboardInterrupt as interrupt:
             results["status"] = f"interrupted ({interrupt or 'SIGINT'}): only what was measured until then"
             tell("interrupted: ending what was started, the report has what was measured")
+        except Exception as error:
+            results["status"] = f"ended early by an error, {one_line(error)}: only what was measured until then"
+            raise
         finally:
             text = results_folder.finish(path, results)
         print(text)
