@@ -149,6 +149,8 @@ answer(ReplicaFetch *op)
 	call->cancelled = NULL;
 	WIRE_INIT(FetchResponse, &response);
 	response.session_id = session->id;
+	response.peer.postgres_age_ms = replication_postgres_age_ms(call->broker->replication);
+	response.peer.pg_incarnation = meta_pg_incarnation(call->broker->meta);
 	response.responses = API_NEW(call, FetchResponseResponses, op->n);
 	response.n_responses = 0;
 	for (int i = 0; i < op->n; i++)
@@ -452,6 +454,7 @@ replica_fetch_handle(ApiCall *call)
 		return;
 	replication_heard_peer(call->broker->replication, s->replica_id, s->replica_epoch,
 						   request->peer.postgres_age_ms);
+	meta_heard_incarnation(call->broker->meta, request->peer.pg_incarnation, request->peer.postgres_age_ms);
 	/* The one that waits gives way.  A cold read of it goes on, and is part of its answer. */
 	if (s->parked != NULL)
 	{

@@ -367,12 +367,11 @@ static void
 fill_peer(const FetchLane *lane, FetchRequest *request, uint8_t token[PEER_TOKEN_SIZE])
 {
 	const Replication *r = lane->r;
-	int64_t heard = meta_last_heartbeat_ms(r->opt.meta);
-	int64_t age = heard < 0 ? INT32_MAX : clock_boot_ms() - heard;
 
 	request->replica_state.replica_id = r->opt.config->node_id;
 	request->replica_state.replica_epoch = r->broker_epoch;
-	request->peer.postgres_age_ms = age > INT32_MAX ? INT32_MAX : (int32_t) age;
+	request->peer.postgres_age_ms = replication_postgres_age_ms(r);
+	request->peer.pg_incarnation = meta_pg_incarnation(r->opt.meta);
 	request->peer.token = WBYTES_NULL;
 	if (lane->session_epoch == 0 &&
 		peer_token_make(&r->secret, r->opt.config->node_id, r->broker_epoch, lane->leader, token))
@@ -493,6 +492,7 @@ take_response(FetchLane *lane, const FetchResponse *response, int32_t correlatio
 	}
 	lane->backoff_ms = BACKOFF_FIRST_MS;
 	lane->session_id = response->session_id;
+	meta_heard_incarnation(lane->r->opt.meta, response->peer.pg_incarnation, response->peer.postgres_age_ms);
 	for (int32_t i = 0; i < response->n_responses && lane->client != NULL; i++)
 		for (int32_t j = 0; j < response->responses[i].n_partitions; j++)
 			fetch_lane_take(lane, &response->responses[i].topic_id, &response->responses[i].partitions[j],

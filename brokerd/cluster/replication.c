@@ -144,6 +144,15 @@ find_heard(const Replication *r, int32_t broker)
 	return NULL;
 }
 
+int32_t
+replication_postgres_age_ms(const Replication *r)
+{
+	int64_t heard = meta_last_heartbeat_ms(r->opt.meta);
+	int64_t age = heard < 0 ? INT32_MAX : clock_boot_ms() - heard;
+
+	return age > INT32_MAX ? INT32_MAX : (int32_t) age;
+}
+
 void
 replication_heard_peer(Replication *r, int32_t broker, int64_t broker_epoch, int32_t postgres_age_ms)
 {

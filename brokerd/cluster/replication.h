@@ -73,6 +73,8 @@ void replication_image_complete(Replication *r);
 
 /* At the top of each turn of the loop, before anything that came in is looked at. */
 void replication_turn(Replication *r);
+/* How old the last confirmed heartbeat is, as peers are told it (ms). */
+int32_t replication_postgres_age_ms(const Replication *r);
 /* A follower's fetch came, and says how old its last confirmed heartbeat is (ms; -1 not known). */
 void replication_heard_peer(Replication *r, int32_t broker, int64_t broker_epoch, int32_t postgres_age_ms);
 /* When the process with that epoch fetched last, from any partition; -1 never. */

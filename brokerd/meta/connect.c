@@ -22,6 +22,7 @@ struct MetaConnect
 	atomic_int state;
 	pthread_t thread;
 	char *conninfo;
+	int first;
 	char *application_name;
 	struct ev_loop *loop;
 	ev_async *wake;
@@ -45,24 +46,82 @@ set_message(Err *err, const char *text)
 		*--w = '\0';
 }
 
-PGconn *
-meta_connect_now(const char *conninfo, const char *application_name, Err *err)
+/* "a,b,c" from the one at `first` on: "b,c,a".  NULL: there is nothing to turn. */
+static char *
+turn_list(const char *list, int first)
 {
-	/* Before dbname: what the connection string may change.  Behind it: what it may not. */
-	static const char *const keywords[] = {"connect_timeout",      "keepalives_idle",
-										   "keepalives_interval",  "keepalives_count",
-										   "tcp_user_timeout",     "dbname",
-										   "target_session_attrs", "client_encoding",
-										   "application_name",     NULL};
-	const char *const values[] = {
-		"3", "5", "2", "3", "10000", conninfo, "read-write", "UTF8", application_name, NULL};
-	PGconn *conn = PQconnectdbParams(keywords, values, 1);
+	const char *from = list;
+	char *out;
+	int n = 1;
 
+	for (const char *p = list; p != NULL && *p != '\0'; p++)
+		n += *p == ',';
+	if (n == 1 || first % n == 0)
+		return NULL;
+	for (first %= n; first > 0; first--)
+		from += strcspn(from, ",") + 1;
+	out = meta_alloc(strlen(list) + 1);
+	strcpy(out, from);
+	strcat(out, ",");
+	strncat(out, list, (size_t) (from - list - 1));
+	return out;
+}
+
+/* The lists of hosts, addresses and ports of a connection string, turned. */
+static void
+turn_hosts(const char *conninfo, int first, char *turned[3])
+{
+	static const char *const lists[] = {"host", "hostaddr", "port"};
+	PQconninfoOption *options = first > 0 ? PQconninfoParse(conninfo, NULL) : NULL;
+
+	for (const PQconninfoOption *o = options; o != NULL && o->keyword != NULL; o++)
+		for (int i = 0; i < 3; i++)
+			if (strcmp(o->keyword, lists[i]) == 0 && o->val != NULL)
+				turned[i] = turn_list(o->val, first);
+	PQconninfoFree(options);
+}
+
+static PGconn *
+connect_to(const char *conninfo, int first, const char *application_name, Err *err)
+{
+	/* Before dbname: what the connection string may change.  Behind it: what it may not; NULL changes nothing. */
+	static const char *const keywords[] = {"connect_timeout",
+										   "keepalives_idle",
+										   "keepalives_interval",
+										   "keepalives_count",
+										   "tcp_user_timeout",
+										   "dbname",
+										   "target_session_attrs",
+										   "client_encoding",
+										   "application_name",
+										   "host",
+										   "hostaddr",
+										   "port",
+										   NULL};
+	char *turned[3] = {NULL, NULL, NULL};
+	PGconn *conn;
+
+	turn_hosts(conninfo, first, turned);
+	{
+		const char *const values[] = {
+			"3",       "5",       "2",       "3", "10000", conninfo, "read-write", "UTF8", application_name,
+			turned[0], turned[1], turned[2], NULL};
+
+		conn = PQconnectdbParams(keywords, values, 1);
+	}
+	for (int i = 0; i < 3; i++)
+		free(turned[i]);
 	if (PQstatus(conn) == CONNECTION_OK)
 		return conn;
 	set_message(err, PQerrorMessage(conn));
 	PQfinish(conn);
 	return NULL;
+}
+
+PGconn *
+meta_connect_now(const char *conninfo, const char *application_name, Err *err)
+{
+	return connect_to(conninfo, 0, application_name, err);
 }
 
 static void
@@ -80,7 +139,7 @@ connect_main(void *arg)
 	MetaConnect *connect = arg;
 	int expected = RUNNING;
 
-	connect->conn = meta_connect_now(connect->conninfo, connect->application_name, &connect->err);
+	connect->conn = connect_to(connect->conninfo, connect->first, connect->application_name, &connect->err);
 	if (atomic_compare_exchange_strong(&connect->state, &expected, DONE))
 		/* The loop joins this thread before it frees anything, so both still live here. */
 		ev_async_send(connect->loop, connect->wake);
@@ -90,8 +149,8 @@ connect_main(void *arg)
 }
 
 MetaConnect *
-meta_connect_start(const char *conninfo, const char *application_name, struct ev_loop *loop, ev_async *wake,
-				   Err *err)
+meta_connect_start(const char *conninfo, int first, const char *application_name, struct ev_loop *loop,
+				   ev_async *wake, Err *err)
 {
 	MetaConnect *connect = meta_alloc(sizeof(*connect));
 	pthread_attr_t attr;
@@ -99,6 +158,7 @@ meta_connect_start(const char *conninfo, const char *application_name, struct ev
 
 	atomic_init(&connect->state, RUNNING);
 	connect->conninfo = meta_strndup(conninfo, strlen(conninfo));
+	connect->first = first;
 	connect->application_name = meta_strndup(application_name, strlen(application_name));
 	connect->loop = loop;
 	connect->wake = wake;

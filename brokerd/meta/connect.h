@@ -20,9 +20,9 @@
 
 typedef struct MetaConnect MetaConnect;
 
-/* NULL: no thread could be started. */
-MetaConnect *meta_connect_start(const char *conninfo, const char *application_name, struct ev_loop *loop,
-								ev_async *wake, Err *err);
+/* Of several hosts the one at `first` is tried first (modulo how many there are).  NULL: no thread could be started. */
+MetaConnect *meta_connect_start(const char *conninfo, int first, const char *application_name,
+								struct ev_loop *loop, ev_async *wake, Err *err);
 bool meta_connect_is_done(const MetaConnect *connect);
 /* Only when done.  NULL and a sentence when the attempt failed; frees `connect`. */
 PGconn *meta_connect_take(MetaConnect *connect, Err *err);

@@ -262,6 +262,12 @@ meta_pg_incarnation(const Meta *m)
 	return m->pg_incarnation;
 }
 
+void
+meta_heard_incarnation(Meta *m, int64_t incarnation, int64_t age_ms)
+{
+	newer_heard(&m->newer, incarnation, age_ms, m->o.session_timeout_ms, clock_boot_ms());
+}
+
 int32_t
 meta_controller_id(const Meta *m)
 {

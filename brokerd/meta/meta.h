@@ -129,6 +129,8 @@ meta_last_heartbeat_ms(const Meta *m);    /* clock_boot_ms() when the last confi
 int64_t meta_broker_epoch(const Meta *m); /* -1: not registered, or fenced */
 const char *meta_cluster_id(const Meta *m); /* NULL until known */
 int64_t meta_pg_incarnation(const Meta *m);
+/* Another broker has this one, and its last heartbeat there was so long ago (newer.h). */
+void meta_heard_incarnation(Meta *m, int64_t incarnation, int64_t age_ms);
 int32_t meta_controller_id(const Meta *m); /* -1: nobody known */
 bool meta_is_controller(const Meta *m);
 int64_t meta_version(const Meta *m); /* newest heard of; meta_image_version() may be behind */

@@ -15,6 +15,7 @@
 
 #include "brokerd/meta/image_internal.h"
 #include "brokerd/meta/meta.h"
+#include "brokerd/meta/newer.h"
 #include "brokerd/meta/session.h"
 
 typedef struct MetaProducerWaiter MetaProducerWaiter;
@@ -74,6 +75,8 @@ struct Meta
 	int64_t last_round_trip_us;
 	int64_t version;
 	int64_t pg_incarnation;
+	NewerPostgres newer;
+	bool is_behind; /* what it would register with is: another host is tried */
 	bool contract_warned;
 
 	/* control.c */
@@ -108,6 +111,8 @@ void registration_stop(Meta *m);
 /* The heartbeat session is up (and fit): register on it. */
 void registration_begin(Meta *m);
 void registration_session_lost(Meta *m);
+/* Closed and tried anew, at the next host where there are several. */
+void registration_leave(Meta *m);
 /* Send a heartbeat now: somebody says that something changed. */
 void registration_heartbeat_now(Meta *m);
 

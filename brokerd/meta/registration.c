@@ -50,9 +50,38 @@ retry_later(Meta *m)
 static void
 on_register_retry(struct ev_loop *loop, ev_timer *w, int events)
 {
+	Meta *m = w->data;
+
 	(void) loop;
 	(void) events;
-	registration_begin(w->data);
+	if (m->is_behind)
+		registration_leave(m); /* a session that comes up registers */
+	else
+		registration_begin(m);
+}
+
+void
+registration_leave(Meta *m)
+{
+	m->is_behind = false;
+	for (int i = 0; i < META_SESSION_COUNT; i++)
+		session_leave(m->sessions[i]);
+}
+
+/* Somebody has a later one: what this one says counts no more, and nothing may be decided by it (hazards A1). */
+static bool
+refuse_older(Meta *m, int64_t incarnation)
+{
+	if (!newer_exists(&m->newer, incarnation, m->o.session_timeout_ms, clock_boot_ms()))
+		return false;
+	log_msg(LOG_WARNING, "meta",
+			"this PostgreSQL was left behind: other brokers have one that was promoted or restored later "
+			"(%" PRId64 ", this one is %" PRId64 "); not registering with it. Stop it, or let "
+			"pg_broker.postgres lead to the other one",
+			m->newer.incarnation, incarnation);
+	m->is_behind = true;
+	retry_later(m);
+	return true;
 }
 
 /* What was known under the one before is told to who wants to keep it, before anything is read anew. */
@@ -116,6 +145,8 @@ take_registration(Meta *m, const MetaResult *r)
 							.secret_len = parse_bytea(meta_result_text(r, 0, 4), secret, sizeof(secret)),
 							.same_epoch = meta_result_int(r, 0, 0) == m->own_epoch};
 
+	if (refuse_older(m, reg.pg_incarnation))
+		return;
 	m->registering = false;
 	m->outcome_unknown = false;
 	/* Another epoch without a word that the old one was over: what was led under it is lost all the same. */
@@ -347,7 +378,15 @@ on_heartbeat_timer(struct ev_loop *loop, ev_timer *w, int events)
 
 	(void) loop;
 	(void) events;
-	if (!m->heartbeat_running)
+	if (m->registered && newer_is_elsewhere(&m->newer, m->pg_incarnation, m->o.heartbeat_interval_ms,
+											m->o.session_timeout_ms, clock_boot_ms()))
+	{
+		log_msg(LOG_WARNING, "meta",
+				"other brokers have a PostgreSQL that was promoted or restored later than this one: "
+				"connecting anew");
+		registration_leave(m);
+	}
+	else if (!m->heartbeat_running)
 		registration_heartbeat_now(m);
 }
 
@@ -380,7 +419,7 @@ registration_init(Meta *m)
 	m->cluster_id = m->o.cluster_id == NULL ? NULL : meta_strndup(m->o.cluster_id, strlen(m->o.cluster_id));
 	m->own_epoch = -1;
 	m->last_heartbeat_ms = -1;
-	m->pg_incarnation = -1;
+	m->pg_incarnation = m->newer.incarnation = -1;
 	m->version = -1;
 	ev_init(&m->register_retry, on_register_retry);
 	ev_timer_init(&m->heartbeat_timer, on_heartbeat_timer, interval, interval);

@@ -128,7 +128,8 @@ connect_begin(MetaSession *s)
 {
 	Err err;
 
-	s->connect = meta_connect_start(s->conninfo, s->application_name, s->o.loop, &s->wake, &err);
+	s->connect =
+		meta_connect_start(s->conninfo, s->first_host, s->application_name, s->o.loop, &s->wake, &err);
 	s->state = SESSION_CONNECTING;
 	if (s->connect == NULL)
 		session_lose(s, err.text);
@@ -424,6 +425,14 @@ session_recycle(MetaSession *s, int64_t patience_ms)
 		s->recycle = true;
 	else
 		session_lose(s, "closed, since PostgreSQL was away");
+}
+
+void
+session_leave(MetaSession *s)
+{
+	s->first_host++;
+	if (s->state == SESSION_UP || s->state == SESSION_SETUP)
+		session_lose(s, "closed, since others have a later PostgreSQL");
 }
 
 bool

@@ -78,6 +78,8 @@ void session_start(MetaSession *s);
 /* Close the connection, keep the queue, connect again.  In the middle of a call: when that is answered, or
  * at once when it has run for `patience_ms`. */
 void session_recycle(MetaSession *s, int64_t patience_ms);
+/* Close the connection now and connect again, where several hosts are named to the next one first. */
+void session_leave(MetaSession *s);
 bool session_is_up(const MetaSession *s);
 MetaSessionKind session_kind(const MetaSession *s);
 /* Of an up session. */

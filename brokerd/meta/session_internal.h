@@ -51,6 +51,7 @@ struct MetaSession
 	ev_timer stuck; /* a call, or the setup, has no answer */
 	ev_timer kick;  /* fed as an event, never started: "look at the queue" from the loop */
 	int attempts;
+	int first_host; /* of those in conninfo, the one that is tried first */
 	uint64_t random;
 	char last_why[512]; /* of the last failed attempt: said once, not at each try */
 	int64_t last_said_ms;

@@ -135,21 +135,23 @@ test_incarnation(void)
 {
 	int gone = f.gone_topics;
 
-	fixture_sql(&f,
-				"INSERT INTO broker_internal.topics VALUES ('kept', '00000000-0000-0000-0000-00000000000c', "
-				"false, '{}', 1000, "
-				"'\\\\x00000000000000010000000500000007000000010000000100000001000000010000000000000000'), "
-				"('young', '00000000-0000-0000-0000-00000000000d', false, '{}', 1000, "
-				"'\\\\x00000000000000010000000500000007000000010000000100000001000000010000000000000000');"
-				"UPDATE broker_internal.fake SET version = 1000");
+	fixture_sql(
+		&f,
+		"INSERT INTO broker_internal.topics VALUES ('kept', '00000000-0000-0000-0000-00000000000c', "
+		"false, '{}', 1000, "
+		"'\\\\x0000000000000001000000050000000700000001000000010000000100000001000000000000000000000000'), "
+		"('young', '00000000-0000-0000-0000-00000000000d', false, '{}', 1000, "
+		"'\\\\x0000000000000001000000050000000700000001000000010000000100000001000000000000000000000000');"
+		"UPDATE broker_internal.fake SET version = 1000");
 	ok(wait_for(&f, meta_image_topic(meta_image(f.meta), "young", 5) != NULL &&
 						meta_image_version(meta_image(f.meta)) >= 1000),
 	   "two topics are there");
-	fixture_sql(&f, "DELETE FROM broker_internal.topics WHERE topic = 'young';"
-					"UPDATE broker_internal.topics SET changed = 30, partitions = "
-					"'\\\\x00000000000000010000000400000003000000010000000100000001000000010000000000000000' "
-					"WHERE topic = 'kept';"
-					"UPDATE broker_internal.fake SET version = 30, incarnation = 2");
+	fixture_sql(
+		&f, "DELETE FROM broker_internal.topics WHERE topic = 'young';"
+			"UPDATE broker_internal.topics SET changed = 30, partitions = "
+			"'\\\\x0000000000000001000000040000000300000001000000010000000100000001000000000000000000000000' "
+			"WHERE topic = 'kept';"
+			"UPDATE broker_internal.fake SET version = 30, incarnation = 2");
 	ok(wait_for(&f, f.gone_topics == gone + 1),
 	   "PostgreSQL went back: a topic that it does not know is gone, not deleted (A7)");
 	ok(wait_for(&f, meta_image_version(meta_image(f.meta)) < 1000), "the image follows its version");
@@ -234,6 +236,40 @@ test_failover(void)
 	fixture_remove(&second);
 }
 
+/* Both hosts take writes, and other brokers have the second, which was promoted (A1). */
+static void
+test_left_behind(void)
+{
+	Fixture second = {.dir = ""};
+	char both[1024], out[1024];
+	int64_t until;
+
+	snprintf(second.dir, sizeof(second.dir), "%.40s-3", f.dir);
+	if (!fixture_sh(out, sizeof(out), PG " start %s %d 2>&1", second.dir, (int) getpid()))
+	{
+		ok(false, "a second server: %s", out);
+		return;
+	}
+	fixture_run(PG " file %s broker regress/unit/meta/fake.sql 2>&1", second.dir);
+	fixture_sql(&second, "UPDATE broker_internal.fake SET incarnation = 9, version = 7");
+	fixture_run(PG " again %s", f.dir);
+	fixture_sql(&f, "UPDATE broker_internal.fake SET incarnation = 5");
+	snprintf(both, sizeof(both), "host=%s,%s user=postgres dbname=broker", f.dir, second.dir);
+	fixture_stop(&f);
+	fixture_start(&f, both);
+	ok(wait_for(&f, f.connected && meta_pg_incarnation(f.meta) == 5), "connected to the first of two hosts");
+	meta_heard_incarnation(f.meta, 9, 60000);
+	until = clock_boot_ms() + 400;
+	(void) wait_for(&f, clock_boot_ms() > until);
+	ok(f.connected && meta_pg_incarnation(f.meta) == 5, "a peer that has lost its own is not listened to");
+	until = clock_boot_ms() + 20000;
+	(void) wait_for(
+		&f, (meta_heard_incarnation(f.meta, 9, 10), f.connected && meta_pg_incarnation(f.meta) == 9) ||
+				clock_boot_ms() > until);
+	is_int(meta_pg_incarnation(f.meta), 9, "one that has a later one is: registered there");
+	fixture_remove(&second);
+}
+
 int
 main(void)
 {
@@ -247,6 +283,7 @@ main(void)
 	test_not_durable();
 	test_incarnation();
 	test_failover();
+	test_left_behind();
 	fixture_stop(&f);
 	fixture_done(&f);
 	return tap_done();

@@ -43,7 +43,7 @@ test_image(void)
 		&f,
 		"INSERT INTO broker_internal.topics VALUES ('orders', '00000000-0000-0000-0000-00000000000a', false, "
 		"'{\\\"retention.ms\\\": \\\"1000\\\"}', 100, "
-		"'\\\\x00000000000000010000000500000007000000010000000100000001000000010000000000000000');"
+		"'\\\\x0000000000000001000000050000000700000001000000010000000100000001000000000000000000000000');"
 		"UPDATE broker_internal.fake SET version = 100; SELECT pg_notify('pg_broker', '')");
 	started = clock_boot_ms();
 	ok(wait_for(&f, meta_image_topic(meta_image(f.meta), "orders", 6) != NULL), "a topic comes");
@@ -243,7 +243,7 @@ test_pages(void)
 	fixture_sql(&f, "INSERT INTO broker_internal.topics SELECT 'p' || i, "
 					"('00000000-0000-0000-0000-0000000001' || to_hex(i))::uuid, "
 					"false, '{}', 200, "
-					"'\\\\x00000000000000010000000500000007000000010000000100000001000000010000000000000000' "
+					"'\\\\x0000000000000001000000050000000700000001000000010000000100000001000000000000000000000000' "
 					"FROM generate_series(16, 40) i; UPDATE broker_internal.fake SET version = 200");
 	f.page = 3;
 	fixture_start(&f, f.conninfo);
