@@ -240,11 +240,12 @@ test_pages(void)
 {
 	int n = 0;
 
-	fixture_sql(&f, "INSERT INTO broker_internal.topics SELECT 'p' || i, "
-					"('00000000-0000-0000-0000-0000000001' || to_hex(i))::uuid, "
-					"false, '{}', 200, "
-					"'\\\\x0000000000000001000000050000000700000001000000010000000100000001000000000000000000000000' "
-					"FROM generate_series(16, 40) i; UPDATE broker_internal.fake SET version = 200");
+	fixture_sql(
+		&f, "INSERT INTO broker_internal.topics SELECT 'p' || i, "
+			"('00000000-0000-0000-0000-0000000001' || to_hex(i))::uuid, "
+			"false, '{}', 200, "
+			"'\\\\x0000000000000001000000050000000700000001000000010000000100000001000000000000000000000000' "
+			"FROM generate_series(16, 40) i; UPDATE broker_internal.fake SET version = 200");
 	f.page = 3;
 	fixture_start(&f, f.conninfo);
 	ok(wait_for(&f, f.completes > 0), "an image is read in pages of three partitions");
