@@ -122,9 +122,15 @@ def check(options, scenarios):
     return unfit
 
 
+def command_of(arguments):
+    """What was asked for: make passes it by the environment."""
+    asked = [f"{name}={os.environ[name]}" for name in ("SCENARIOS", "PAIRS", "SECONDS_A_RUN", "SYSTEMS", "NULL") if os.environ.get(name)]
+    return " ".join([*asked, "bench/run.py", *arguments])
+
+
 def new_results(options, setup, place):
     return {"began": time.strftime("%Y-%m-%d %H:%M"), "status": "complete", "profile": options.profile, "pairs": setup.pairs,
-            "seconds": setup.seconds, "command": " ".join(["bench/run.py", *sys.argv[1:]]), "machine": machine.describe(ROOT, place.folder),
+            "seconds": setup.seconds, "command": command_of(sys.argv[1:]), "machine": machine.describe(ROOT, place.folder),
             "systems": {}, "notes": [], "scenarios": []}
 
 
