@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,9 +62,7 @@ turn_list(const char *list, int first)
 	for (first %= n; first > 0; first--)
 		from += strcspn(from, ",") + 1;
 	out = meta_alloc(strlen(list) + 1);
-	strcpy(out, from);
-	strcat(out, ",");
-	strncat(out, list, (size_t) (from - list - 1));
+	(void) snprintf(out, strlen(list) + 1, "%s,%.*s", from, (int) (from - list - 1), list);
 	return out;
 }
 
