@@ -34,7 +34,8 @@ SELECT fx.tick();
 \o
 SELECT is((SELECT count(*) FROM broker.partitions WHERE topic = 'orders'), 5::bigint, 'five are there');
 SELECT is((SELECT partitions FROM broker_internal.topics_1((SELECT version - 1 FROM broker_internal.cluster), NULL, 100)),
-	'\x000000030000000100000000000000000000000100000001000000010000000100000000000000000000000400000001000000000000000000000001000000010000000100000001'::bytea || '\x0000000000000000'::bytea, 'topics_1 packs the changed ones');
+	'\x00000003000000010000000000000000000000010000000100000001000000010000000000000000'::bytea || '\x00000000'::bytea ||
+	'\x00000004000000010000000000000000000000010000000100000001000000010000000000000000'::bytea || '\x00000000'::bytea, 'topics_1 packs the changed ones');
 
 SELECT ok(broker.delete_topic('orders'), 'delete_topic');
 SELECT throws_ok($$ SELECT broker.delete_topic('orders') $$, 'PB003', NULL, 'twice is an error');

@@ -31,7 +31,7 @@ make_wide_topic(const char *json, uint8_t adding)
 	partition[4 * 10 + 3] = adding;
 	for (at = 0; at < adding; at++)
 		partition[4 * (11 + at) + 3] = (uint8_t) (2 + at);
-	row.partitions_len = (size_t) (4 * (11 + adding + 1));
+	row.partitions_len = (size_t) (4 * (11 + adding + 2));
 	ok(meta_image_apply_topic(image, &row, &err), "a topic of three replicas %s", err.text);
 	topic = meta_image_topic(image, "w", 1);
 	meta_image_forget_changes(image);
@@ -41,7 +41,8 @@ static void
 make_topic(const char *json)
 {
 	static const uint8_t partition[] = {0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1,
-										0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0};
+										0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0,
+										0, 0, 0, 0};
 	MetaTopicRow row = {.name = "t",
 						.name_len = 1,
 						.id = {{1}},
