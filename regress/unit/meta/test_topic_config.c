@@ -40,9 +40,8 @@ make_wide_topic(const char *json, uint8_t adding)
 static void
 make_topic(const char *json)
 {
-	static const uint8_t partition[] = {0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1,
-										0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0,
-										0, 0, 0, 0};
+	static const uint8_t partition[] = {0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0,
+										0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
 	MetaTopicRow row = {.name = "t",
 						.name_len = 1,
 						.id = {{1}},
