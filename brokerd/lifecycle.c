@@ -22,9 +22,10 @@
 enum
 {
 	TICK_MS = 100,
-	HANDOVER_MS = 400, /* for PostgreSQL to move leaderships */
-	TELL_MS = 100,     /* then, for clients to be told of the new leaders (KIP-951) before connections end */
-	ANSWER_MS = 800    /* for what was accepted to be answered */
+	HANDOVER_MS = 400,  /* for PostgreSQL to move leaderships */
+	MAKE_LOGS_MS = 250, /* in a turn, when thousands come at once; everybody else waits meanwhile */
+	TELL_MS = 100,      /* then, for clients to be told of the new leaders (KIP-951) before connections end */
+	ANSWER_MS = 800     /* for what was accepted to be answered */
 };
 
 typedef struct Lifecycle
@@ -531,7 +532,7 @@ start(Lifecycle *life, Err *err)
 								  .configs = broker->configs,
 								  .image = meta_image(broker->meta),
 								  .logs = broker->logs,
-								  .make_logs_ms = life->config->broker_session_timeout_ms / 3};
+								  .make_logs_ms = MAKE_LOGS_MS};
 	broker->partitions = partitions_new(&part_opt);
 	rep_opt = (ReplicationOptions){
 		.loop = broker->loop, .config = life->config, .table = broker->partitions, .meta = broker->meta};
