@@ -80,9 +80,11 @@ def produce_to_all(c):
     data = batches.batch([batches.record(None, b"x" * 100)])
     with Connection(c.bootstrap) as k:
         for i in range(1, TOPICS + 1):
-            answer = k.call("Produce", 9, {"acks": -1, "timeout_ms": 30000, "topic_data": [
-                {"name": f"many-{i}", "partition_data": [{"index": p, "records": data} for p in range(PARTITIONS // TOPICS)]}]})
-            assert all(row["error_code"] == 0 for row in answer["responses"][0]["partition_responses"])
+            request = {"acks": -1, "timeout_ms": 30000, "topic_data": [
+                {"name": f"many-{i}", "partition_data": [{"index": p, "records": data} for p in range(PARTITIONS // TOPICS)]}]}
+            # Of a thousand new ones some have no log yet when the first are told to have a leader.
+            wait_for(lambda r=request: all(row["error_code"] == 0 for row in k.call("Produce", 9, r)["responses"][0]["partition_responses"]),
+                     30, "all partitions take a message")
 
 
 def many(t, c):
