@@ -22,8 +22,8 @@
 enum
 {
 	TICK_MS = 100,
-	HANDOVER_MS = 400,  /* for PostgreSQL to move leaderships */
 	MAKE_LOGS_MS = 250, /* in a turn, when thousands come at once; everybody else waits meanwhile */
+	HANDOVER_MS = 400,  /* for PostgreSQL to move leaderships */
 	TELL_MS = 100,      /* then, for clients to be told of the new leaders (KIP-951) before connections end */
 	ANSWER_MS = 800     /* for what was accepted to be answered */
 };
@@ -43,7 +43,7 @@ typedef struct Lifecycle
 	Watchdog *watchdog;
 	int64_t stop_began_ms;
 	bool handed_over;
-	int64_t tell_until_ms; /* -1: there is nobody to name */
+	int64_t tell_until_ms; /* 0: there is nobody to name */
 	bool swept;            /* logs without a topic have been looked at */
 	int exit_code;
 } Lifecycle;
@@ -453,7 +453,6 @@ begin_stop(Lifecycle *life, int exit_code)
 		return;
 	broker->stopping = true;
 	life->stop_began_ms = clock_boot_ms();
-	life->tell_until_ms = -1;
 	life->handed_over =
 		!life->config->controlled_shutdown_enable || exit_code != 0 || !meta_is_connected(broker->meta);
 	if (!life->handed_over)

@@ -143,16 +143,17 @@ answer_fetch(pgb_consumer *c, FromPart *p, const void *part, Frame *frame)
 {
 	const FetchResponseResponsesPartitions *r = part;
 
-	/* What was fetched before is given first. */
-	if (r->error_code == KERR_OFFSET_OUT_OF_RANGE && p->chunks == NULL)
+	if (r->error_code == KERR_OFFSET_OUT_OF_RANGE)
 	{
-		consumer_reset(c, p, "the offset is out of range");
+		/* What was fetched before is given first. */
+		if (p->chunks == NULL)
+			consumer_reset(c, p, "the offset is out of range");
+		else
+			retry_later(&c->c, &p->retry);
 		return 0;
 	}
-	if (r->error_code == KERR_OFFSET_OUT_OF_RANGE)
-		retry_later(&c->c, &p->retry);
 	if (r->error_code != 0)
-		return r->error_code == KERR_OFFSET_OUT_OF_RANGE ? 0 : r->error_code;
+		return r->error_code;
 	p->retry.failures = 0;
 	p->end = c->c.conf.read_committed ? r->last_stable_offset : r->high_watermark;
 	if (r->records.len <= 0)

@@ -46,7 +46,7 @@ CREATE FUNCTION broker_internal.config_table(
 		OUT synonym text, OUT is_used bool, OUT needs_restart bool, OUT description text)
 	RETURNS SETOF record LANGUAGE c IMMUTABLE PARALLEL SAFE ROWS 120 AS 'MODULE_PATHNAME', 'pgb_config_table_1';
 
--- big-endian int32: partition, leader (-1 none), leader_epoch, partition_epoch, and the four arrays with their lengths
+-- big-endian int32: partition, leader (-1 none), leader_epoch, partition_epoch, and the five arrays with their lengths
 CREATE FUNCTION broker_internal.pack_partition(partition int, leader int, leader_epoch int, partition_epoch int,
 		replicas int[], isr int[], adding int[], removing int[], elr int[])
 	RETURNS bytea LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'pgb_pack_partition_1';

@@ -5,11 +5,7 @@
 #include <utlist.h>
 
 #include "brokerd/cluster/leadership.h"
-
-enum
-{
-	HOLD_MAX_MS = 1000 /* the rate may change meanwhile */
-};
+#include "brokerd/cluster/throttle.h"
 
 /* ---- due, quiet or held ---- */
 
@@ -74,7 +70,7 @@ replica_part_hold(ReplicaPart *part, int64_t ms)
 	}
 	if (ev_is_active(&s->release))
 		return;
-	ev_timer_set(&s->release, (double) (ms > HOLD_MAX_MS ? HOLD_MAX_MS : ms) / 1e3, 0.);
+	ev_timer_set(&s->release, (double) (ms > THROTTLE_HOLD_MAX_MS ? THROTTLE_HOLD_MAX_MS : ms) / 1e3, 0.);
 	ev_timer_start(s->broker->loop, &s->release);
 }
 

@@ -17,8 +17,7 @@ enum
 	SLOW_SYNC_MS = 10, /* then others are asked for without waiting for it */
 	BACKOFF_FIRST_MS = 20,
 	FRAME_SLACK = 1 << 20,
-	HOLD_MIN_MS = 20,  /* of what is throttled */
-	HOLD_MAX_MS = 1000 /* the rate may change meanwhile */
+	HOLD_MIN_MS = 20 /* of what is throttled */
 };
 
 static void on_open(void *ctx);
@@ -268,7 +267,9 @@ hold(const FetchLane *lane, Follow *f, int64_t now)
 {
 	int64_t ms = throttle_wait_ms(&lane->r->fetching, now);
 
-	f->not_before_ms = now + (ms < HOLD_MIN_MS ? HOLD_MIN_MS : ms > HOLD_MAX_MS ? HOLD_MAX_MS : ms);
+	f->not_before_ms = now + (ms < HOLD_MIN_MS            ? HOLD_MIN_MS
+							  : ms > THROTTLE_HOLD_MAX_MS ? THROTTLE_HOLD_MAX_MS
+														  : ms);
 }
 
 /* Those for which nothing may come now are not due. */
@@ -422,7 +423,7 @@ send_request(FetchLane *lane)
 	}
 }
 
-/* Something that is due, or that the session has and the lane has not.  What is due later is waited for. */
+/* Something that is due, or that the session has and the lane has not.  When nothing is, the earliest is waited for. */
 static bool
 has_news(FetchLane *lane)
 {
@@ -431,10 +432,14 @@ has_news(FetchLane *lane)
 	if (lane->n_forgotten > 0)
 		return true;
 	for (const Follow *f = lane->changed; f != NULL; f = f->changed_next)
+	{
+		if (f->not_before_ms <= now)
+			return true;
 		earliest = f->not_before_ms < earliest ? f->not_before_ms : earliest;
-	if (earliest > now && earliest != INT64_MAX)
+	}
+	if (earliest != INT64_MAX)
 		wake_in(lane, earliest - now);
-	return earliest <= now;
+	return false;
 }
 
 /* `waited`: what is being synced has had its time. */

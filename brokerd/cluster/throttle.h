@@ -18,6 +18,8 @@
 #include <stdint.h>
 
 #define THROTTLE_NONE INT64_MAX /* the rate that limits nothing, Kafka's default */
+/* Who has to wait looks again after that: the rate may change meanwhile. */
+#define THROTTLE_HOLD_MAX_MS 1000
 
 typedef struct Throttle
 {

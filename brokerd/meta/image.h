@@ -101,7 +101,7 @@ typedef struct MetaBroker
 	MetaEndpoint *endpoints;
 	int32_t n_endpoints;
 	int64_t version;
-	int64_t left_ms; /* clock_boot_ms() of when it was seen to serve no more; 0: not seen */
+	int64_t left_ms; /* clock_boot_ms() of when it was last seen to stop serving; 0: never */
 	void *user;
 	bool seen; /* by the full read under way */
 } MetaBroker;

@@ -531,9 +531,8 @@ replace_broker(MetaBroker *held, MetaBroker *now)
 
 	*held = *now;
 	held->user = old.user;
-	held->left_ms = !meta_broker_is_serving(&old)  ? old.left_ms
-					: !meta_broker_is_serving(now) ? clock_boot_ms()
-												   : 0;
+	held->left_ms =
+		meta_broker_is_serving(&old) && !meta_broker_is_serving(now) ? clock_boot_ms() : old.left_ms;
 	*now = old;
 	meta_broker_free(now);
 }
