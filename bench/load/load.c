@@ -25,11 +25,6 @@ static const Mode modes[] = {
 };
 
 /* name, kind, value, help, where, modes, least, most */
-#define OPT(name, kind, value, help, field, modes, min, max)                                                 \
-	{                                                                                                        \
-		name, OPTION_##kind, value, help, offsetof(Settings, field), modes, min, max                         \
-	}
-
 static const Option options[] = {
 	OPT("bootstrap", TEXT, "H:P,…", "addresses of brokers [127.0.0.1:9092]", bootstrap, "pceotd", 0, 0),
 	OPT("topic", TEXT, "NAME", "must be given", topic, "pceotd", 0, 0),

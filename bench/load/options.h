@@ -43,6 +43,12 @@ typedef struct Mode
 	const char *help;
 } Mode;
 
+/* A row of such a table, of a field of the program's `Settings`. */
+#define OPT(name, kind, value, help, field, modes, min, max)                                                 \
+	{                                                                                                        \
+		name, OPTION_##kind, value, help, offsetof(Settings, field), modes, min, max                         \
+	}
+
 #define PAIRS_MAX 64
 
 typedef struct Pairs

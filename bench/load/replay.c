@@ -20,11 +20,6 @@ static const Mode modes[] = {
 	{"idle", 'i', "opens connections, prints, and holds them until Ctrl-C"},
 };
 
-#define OPT(name, kind, value, help, field, modes, min, max)                                                 \
-	{                                                                                                        \
-		name, OPTION_##kind, value, help, offsetof(Settings, field), modes, min, max                         \
-	}
-
 static const Option options[] = {
 	OPT("bootstrap", TEXT, "H:P,…", "addresses of brokers [127.0.0.1:9092]", bootstrap, "pdi", 0, 0),
 	OPT("topic", TEXT, "NAME", "must be given", topic, "pd", 0, 0),

@@ -395,9 +395,7 @@ print_drained(const Replay *replay, const Drain *d)
 
 	replay_begin_result(&r, replay);
 	result_rates(&r, m, d->records, d->bytes);
-	result_int(&r, "requests", d->requests);
-	result_real(&r, "requests_per_s", (double) d->requests / (m->seconds > 0 ? m->seconds : 1), 1);
-	result_real(&r, "records_per_s", (double) d->records / (m->seconds > 0 ? m->seconds : 1), 1);
+	result_requests(&r, m, d->requests, d->records);
 	result_int(&r, "batches", d->batches);
 	result_int(&r, "errors", 0);
 	result_costs(&r, m);

@@ -491,9 +491,7 @@ print_produced(const Replay *replay, Run *run, int64_t unsent)
 
 	replay_begin_result(&r, replay);
 	result_rates(&r, m, run->records, run->bytes);
-	result_int(&r, "requests", run->requests);
-	result_real(&r, "requests_per_s", (double) run->requests / (m->seconds > 0 ? m->seconds : 1), 1);
-	result_real(&r, "records_per_s", (double) run->records / (m->seconds > 0 ? m->seconds : 1), 1);
+	result_requests(&r, m, run->requests, run->records);
 	result_int(&r, "batches", run->batches.n);
 	result_int(&r, "errors", m->interrupted ? 0 : run->unanswered);
 	result_int(&r, "unsent", unsent);

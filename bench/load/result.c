@@ -147,6 +147,16 @@ result_rates(Result *r, const Meter *m, int64_t messages, int64_t bytes)
 }
 
 void
+result_requests(Result *r, const Meter *m, int64_t requests, int64_t records)
+{
+	double seconds = m->seconds > 0 ? m->seconds : 1;
+
+	result_int(r, "requests", requests);
+	result_real(r, "requests_per_s", (double) requests / seconds, 1);
+	result_real(r, "records_per_s", (double) records / seconds, 1);
+}
+
+void
 result_costs(Result *r, const Meter *m)
 {
 	result_real(r, "client_cpu_s", m->cpu, 3);

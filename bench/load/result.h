@@ -35,6 +35,9 @@ void result_latency(Result *r, const char *name, const Hist *h);
 /* "seconds", "messages", "bytes" and their rates; MB are 10^6 bytes. */
 void result_rates(Result *r, const Meter *m, int64_t messages, int64_t bytes);
 
+/* "requests" and the rates of requests and of the records in them. */
+void result_requests(Result *r, const Meter *m, int64_t requests, int64_t records);
+
 /* "client_cpu_s", "client_rss_kb", what was watched, "interrupted". */
 void result_costs(Result *r, const Meter *m);
 void result_end(Result *r);
