@@ -195,22 +195,31 @@ test_not_durable(void)
 	ok(wait_for(&f, a.count == 1) && a.status == META_OK, "without the standby commits are confirmed again");
 }
 
+/* Another PostgreSQL beside the fixture's, of another incarnation, with metadata version 7. */
+static bool
+start_second(Fixture *second, int number, int incarnation)
+{
+	char out[1024];
+
+	snprintf(second->dir, sizeof(second->dir), "%.40s-%d", f.dir, number);
+	if (!fixture_sh(out, sizeof(out), PG " start %s %d 2>&1", second->dir, (int) getpid()))
+		return ok(false, "a second server: %s", out);
+	fixture_run(PG " file %s broker regress/unit/meta/fake.sql 2>&1", second->dir);
+	snprintf(out, sizeof(out), "UPDATE broker_internal.fake SET incarnation = %d, version = 7", incarnation);
+	fixture_sql(second, out);
+	return true;
+}
+
 /* The first host dies, the second takes writes: another PostgreSQL, which knows nothing of our epoch. */
 static void
 test_failover(void)
 {
 	Fixture second = {.dir = ""};
-	char both[1024], out[1024];
+	char both[1024];
 	int fenced;
 
-	snprintf(second.dir, sizeof(second.dir), "%.40s-2", f.dir);
-	if (!fixture_sh(out, sizeof(out), PG " start %s %d 2>&1", second.dir, (int) getpid()))
-	{
-		ok(false, "a second server: %s", out);
+	if (!start_second(&second, 2, 3))
 		return;
-	}
-	fixture_run(PG " file %s broker regress/unit/meta/fake.sql 2>&1", second.dir);
-	fixture_sql(&second, "UPDATE broker_internal.fake SET incarnation = 3, version = 7");
 	snprintf(both, sizeof(both), "host=%s,%s user=postgres dbname=broker", f.dir, second.dir);
 	fixture_stop(&f);
 	fixture_start(&f, both);
@@ -241,17 +250,11 @@ static void
 test_left_behind(void)
 {
 	Fixture second = {.dir = ""};
-	char both[1024], out[1024];
+	char both[1024];
 	int64_t until;
 
-	snprintf(second.dir, sizeof(second.dir), "%.40s-3", f.dir);
-	if (!fixture_sh(out, sizeof(out), PG " start %s %d 2>&1", second.dir, (int) getpid()))
-	{
-		ok(false, "a second server: %s", out);
+	if (!start_second(&second, 3, 9))
 		return;
-	}
-	fixture_run(PG " file %s broker regress/unit/meta/fake.sql 2>&1", second.dir);
-	fixture_sql(&second, "UPDATE broker_internal.fake SET incarnation = 9, version = 7");
 	fixture_run(PG " again %s", f.dir);
 	fixture_sql(&f, "UPDATE broker_internal.fake SET incarnation = 5");
 	snprintf(both, sizeof(both), "host=%s,%s user=postgres dbname=broker", f.dir, second.dir);
