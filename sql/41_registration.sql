@@ -119,7 +119,9 @@ BEGIN
 			PERFORM pg_advisory_xact_lock(7701, a.id);
 			PERFORM decide(CASE WHEN disk_ok THEN 'restart' ELSE 'disk' END, ARRAY[a.id], v, floor, inc,
 				format('broker %s %s', a.id, CASE WHEN disk_ok THEN 'restarted'
-					WHEN o.directory_id <> a.directory THEN 'came with another disk' ELSE 'came with an older disk' END));
+					WHEN o.directory_id <> a.directory THEN 'came with another disk' ELSE 'came with an older disk' END))
+				-- to plan it takes longer than all the rest: not where it would find nothing
+				WHERE EXISTS (SELECT FROM partitions q WHERE a.id = ANY (q.isr) OR q.leader = a.id OR a.id = ANY (q.elr));
 		END IF;
 		broker_epoch := greatest(coalesce(o.broker_epoch, 0), a.disk_epoch, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - 1) + 1;
 		INSERT INTO brokers (broker_id, broker_epoch, incarnation_id, directory_id, disk_epoch, backend_pid, backend_start, rack,
@@ -137,7 +139,7 @@ BEGIN
 		PERFORM add_event('broker.registered', 'broker ' || a.id, NULL, NULL, a.id, NULL, o.broker_epoch::text, register_broker_1.broker_epoch::text,
 			jsonb_build_object('directory_id', a.directory, 'disk', CASE WHEN disk_ok THEN 'known' WHEN o.directory_id <> a.directory THEN 'another' ELSE 'older' END),
 			NULL, 'controller', inet_client_addr(), NULL);
-		PERFORM decide('leaderless', '{}', v, floor, inc, format('broker %s is back', a.id));
+		PERFORM decide('leaderless', '{}', v, floor, inc, format('broker %s is back', a.id)) WHERE EXISTS (SELECT FROM partitions q WHERE q.leader IS NULL);
 		UPDATE cluster x SET configs_version = v; -- its static config may be another
 	END IF;
 	cluster_id := c.cluster_id;

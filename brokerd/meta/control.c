@@ -16,11 +16,22 @@
 
 #define CONTROL_INTERVAL_S 0.25 /* of the tick; PostgreSQL calls it overdue after a second */
 #define POLL_INTERVAL_MS   500
+#define FIRST_IMAGE_MS     1000
 
 static bool
 may_control(const Meta *m)
 {
 	return !m->stopped && m->identity.broker_epoch >= 0 && session_is_up(m->sessions[META_SESSION_CONTROL]);
+}
+
+/*
+ * Before the first image is there nobody is served, and a tick takes longer than reading a small one: it waits.
+ * Others tick meanwhile, and a broker whose image does not come ticks all the same.
+ */
+static bool
+image_goes_first(const Meta *m)
+{
+	return meta_image_version(m->image) < 0 && clock_boot_ms() - m->first_registered_ms < FIRST_IMAGE_MS;
 }
 
 static int64_t
@@ -58,7 +69,9 @@ void
 control_on_notify(Meta *m)
 {
 	registration_heartbeat_now(m);
-	refresh_operations(m);
+	/* With an image it asks for them anyway, and nothing is carried out without one. */
+	if (meta_image_version(m->image) >= 0)
+		refresh_operations(m);
 	if (m->is_controller)
 		control_tick_now(m);
 }
@@ -108,7 +121,7 @@ control_tick_now(Meta *m)
 	MetaText refused = {0};
 	const char *params[3] = {NULL, NULL, NULL};
 
-	if (!may_control(m))
+	if (!may_control(m) || image_goes_first(m))
 		return;
 	if (m->ticking)
 	{
@@ -172,7 +185,7 @@ on_control_timer(struct ev_loop *loop, ev_timer *w, int events)
 
 	(void) loop;
 	(void) events;
-	if (!may_control(m))
+	if (!may_control(m) || image_goes_first(m))
 		return;
 	if (m->is_controller)
 	{

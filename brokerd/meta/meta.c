@@ -85,12 +85,16 @@ on_up(void *ctx, MetaSession *session)
 		{
 			/* The heartbeat was away, and may have found another server: the others follow it. */
 			session_recycle(m->sessions[i], RECYCLE_PATIENCE_MS);
-			session_start(m->sessions[i]);
 		}
+		session_start(m->sessions[META_SESSION_CONTROL]);
 		registration_begin(m);
 	}
 	else if (session_kind(session) == META_SESSION_CONTROL)
+	{
+		/* At the start it comes last: nothing waits for it, and registering has the processors meanwhile. */
+		session_start(m->sessions[META_SESSION_OFFSETS]);
 		registration_begin(m);
+	}
 }
 
 static void

@@ -63,7 +63,8 @@ struct Meta
 	int64_t disk_epoch;
 	int64_t own_epoch; /* the last one that this process was given; -1: none */
 	bool registering;
-	bool registered;      /* on the present heartbeat session */
+	bool registered; /* on the present heartbeat session */
+	int64_t first_registered_ms;
 	bool outcome_unknown; /* of the last registration: an epoch that we never heard of may be ours */
 	ev_timer register_retry;
 	ev_timer heartbeat_timer;

@@ -162,6 +162,8 @@ take_registration(Meta *m, const MetaResult *r)
 	m->cluster_id = meta_strndup(reg.cluster_id, strlen(reg.cluster_id));
 	m->disk_epoch = m->own_epoch = m->identity.broker_epoch = reg.broker_epoch;
 	m->registered = true;
+	if (m->first_registered_ms == 0)
+		m->first_registered_ms = clock_boot_ms();
 	m->last_heartbeat_ms = m->heartbeat_sent_ms;
 	set_incarnation(m, reg.pg_incarnation);
 	log_msg(LOG_INFO, "meta", "broker %d registered with epoch %" PRId64 " in cluster %s%s", m->o.node_id,
