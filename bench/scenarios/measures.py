@@ -14,6 +14,9 @@ from bench.scenarios.tools import perf_consumed, perf_produced, trouble_of, valu
 from bench.systems import disk as disks
 
 
+PATIENCE = 20  # seconds after the last message was due; who needs longer has fallen behind, and by how much is no use to anybody
+
+
 @dataclass
 class Run:
     """One column of one scenario, and what it is measured with."""
@@ -35,9 +38,9 @@ class Run:
     def make_topic(self, name=None, **options):
         self.system.create_topic(name or self.topic, self.scenario.partitions, min(3, self.scenario.nodes), self.column.topic, **options)
 
-    def note(self, result):
-        """The values of a tool's object; its errors become the run's trouble."""
-        self.trouble += trouble_of(result)
+    def note(self, result, waited=None):
+        """The values of a tool's object; its errors become the run's trouble.  `waited`: see trouble_of()."""
+        self.trouble += trouble_of(result, waited)
         return values_of(result)
 
     def with_helpers(self, work):
@@ -55,14 +58,15 @@ def load_options(run, **more):
     return options
 
 
-def produce(run):
+def produce(run, waited=None):
     run.make_topic()
-    return run.with_helpers(lambda: run.note(run.tools.load("produce", run.system, run.topic, seconds=run.seconds, warmup=run.warmup, **load_options(run))))
+    return run.with_helpers(lambda: run.note(run.tools.load("produce", run.system, run.topic, seconds=run.seconds, warmup=run.warmup, drain=waited,
+                                                            **load_options(run)), waited))
 
 
 def latency(run):
     """An open loop: what the system does not take in time waits, and waiting counts."""
-    values = produce(run)
+    values = produce(run, PATIENCE)
     values["kept_up"] = values["msgs_per_s"] / run.setting("rate")
     return values
 

@@ -81,7 +81,10 @@ class Runner:
             self.setup.fleet.stop()  # whatever state they are in, the next scenario begins with new ones
 
     def note_systems(self):
-        self.results["systems"] = self.setup.fleet.known
+        fleet = self.setup.fleet
+        self.results["systems"] = fleet.known
+        self.results["notes"] += fleet.notes
+        fleet.notes = []
 
     def columns_of(self, scenario):
         ceiling = CEILING if self.setup.null and scenario.measure in WITH_CEILING and scenario.nodes == 1 else ()
@@ -111,11 +114,20 @@ class One:
                 if self.how.warm:
                     self.warm_up()
                 self.rounds()
-            for run in self.live():
-                self.how.finish(run)
+            self.finish()
         finally:
             self.end()
             self.forget_warm_up()
+
+    def finish(self):
+        """What cannot be cleared away any more must not cost what was measured: the next scenario begins with new processes."""
+        for run in self.live():
+            try:
+                self.how.finish(run)
+            except FAILURES as error:
+                self.tell(f"    {run.system.title} could not be cleared up: {one_line(error)}; stopping it")
+                self.setup.fleet.stop()
+                return
 
     def forget_warm_up(self):
         """A warm-up that failed is told only where nothing was measured after it."""
@@ -139,8 +151,8 @@ class One:
             self.prepare_column(key)
 
     def prepare_column(self, key):
-        self.runs[key] = self.make_run(COLUMNS[key])
         try:
+            self.runs[key] = self.make_run(COLUMNS[key])
             self.how.prepare(self.runs[key])
         except FAILURES as error:
             self.failed(key, 0, error)
@@ -198,7 +210,8 @@ class One:
                 if self.failures.get(key, 0):
                     break
                 self.sample(self.runs[key], number, lambda n=size, r=self.runs[key]: {"size": n, **self.how.measure(r, n)})
-            self.setup.fleet.discard(self.runs.pop(key).system)
+            if key in self.runs:
+                self.setup.fleet.discard(self.runs.pop(key).system)
 
     def sample(self, run, number, work):
         said = self.setup.disk.settle([r.system for r in self.runs.values()])

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 
+TIMED_OUT = "Local: Timed out"  # what librdkafka calls it
 KEPT_BACK = 45  # seconds that a tool may take longer than it measures: it waits for the last answers
 
 
@@ -112,10 +113,16 @@ def values_of(result):
     return values
 
 
-def trouble_of(result):
-    """What a tool's object says that went wrong; [] when all was well."""
+def trouble_of(result, waited=None):
+    """What a tool's object says that went wrong; [] when all was well.
+
+    `waited`: of an open loop, the seconds after which an answer that has not come is an error.
+    """
     found = []
-    if result.get("errors"):
+    late = result.get("errors") or result.get("unsent")
+    if waited and late and result.get("first_error") in (None, TIMED_OUT):
+        found.append(f"fell behind: {waited} s after the last message was due some had no answer, and are in no percentile")
+    elif result.get("errors"):
         found.append(f"{result['errors']} errors, the first: {result.get('first_error') or 'not told'}")
     if result.get("interrupted"):
         found.append("interrupted")
