@@ -129,9 +129,12 @@ def consume(run):
 
 
 def drain(run):
-    """Again and again from the start, for as long as a run takes: once is over too soon."""
+    """Again and again from the start, for as long as a run takes: once is over too soon.
+
+    Records are read into memory, as every consumer has to, though only the headers are looked at.
+    """
     return run.note(run.tools.replay("drain", run.system, run.kept["topic"], connections=run.setting("connections"), seconds=run.seconds,
-                                     warmup=run.warmup))
+                                     warmup=run.warmup, copy=True))
 
 
 def follow(run):

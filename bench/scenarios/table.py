@@ -82,7 +82,7 @@ READING = (
              "One librdkafka consumer reads what is in the page cache.", {"size": 1000, "fill_mb": 1200},
              (at_least("mb_per_s", "brokerd", 1.15, "kafka"), at_most("cpu_s_per_gb", "brokerd", 0.4, "kafka")), profiles=EVERY),
     Scenario("drain-1", "drained by bare fetches, one connection", "drain, 1", "drain", READERS, READ[:2],
-             "Fetches one after the other whose batch headers alone are looked at.", {"size": 1000, "fill_mb": 1200, "connections": 1},
+             "Fetches one after the other; records are read into memory, but only batch headers are looked at.", {"size": 1000, "fill_mb": 1200, "connections": 1},
              (at_least("mb_per_s", "brokerd", 1.5, "kafka"), at_most("cpu_s_per_gb", "brokerd", 0.55, "kafka"))),
     Scenario("drain-4", "drained by bare fetches, 4 connections", "drain, 4", "drain", READERS, READ[:2],
              "The same by four connections at a time.", {"size": 1000, "fill_mb": 1200, "connections": 4},

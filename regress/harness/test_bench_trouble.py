@@ -173,6 +173,10 @@ def a_node_that_does_not_come_back(t):
 
 
 def what_tools_are_asked(t):
+    given = FakeTools(bytes=10**9, seconds=1.0, client_cpu_s=0.5, mb_per_s=1000.0, msgs_per_s=1000.0)
+    run = measures.Run(BY_NAME["drain-4"], COLUMNS["brokerd"], FakeSystem("x"), given, None, None, 1.0, kept={"topic": "read"})
+    measures.drain(run)
+    t.equal([given.asked[0][2][key] for key in ("connections", "copy")], [4, True], "a drain reads what it fetches into memory")
     late = FakeTools(errors=5, first_error=tools.TIMED_OUT, bytes=100, seconds=1.0, client_cpu_s=0.1, msgs_per_s=300.0)
     run = measures.Run(BY_NAME["rf3-latency"], COLUMNS["kafka"], FakeKafka("x", 3), late, None, None, 2.0, topic="t")
     t.equal(measures.latency(run)["kept_up"], 0.3, "a rate that was not kept is a number")
