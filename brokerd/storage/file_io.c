@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 bool
@@ -51,6 +52,14 @@ file_pread_all(int fd, void *data, size_t len, int64_t pos)
 		done += (size_t) n;
 	}
 	return (ssize_t) done;
+}
+
+ssize_t
+file_pread_cached(int fd, void *data, size_t len, int64_t pos)
+{
+	struct iovec iov = {data, len};
+
+	return preadv2(fd, &iov, 1, pos, RWF_NOWAIT);
 }
 
 char *

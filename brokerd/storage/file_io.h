@@ -13,6 +13,9 @@
 bool file_pwrite_all(int fd, const void *data, size_t len, int64_t pos);
 /* Bytes read, less than `len` only at the end of the file; -1 with errno. */
 ssize_t file_pread_all(int fd, void *data, size_t len, int64_t pos);
+/* What of it is in the page cache, from its beginning: less than `len` also there.  -1 with errno, EAGAIN: nothing;
+ * EOPNOTSUPP: the file system cannot tell. */
+ssize_t file_pread_cached(int fd, void *data, size_t len, int64_t pos);
 /* The whole file, NUL-terminated, malloc'ed; NULL with errno.  EFBIG when larger than `max`. */
 char *file_read(const char *path, size_t max, size_t *len);
 /* `sync`: survives a crash when it returns. */

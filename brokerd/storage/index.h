@@ -38,24 +38,54 @@ void index_free_tail(LogSegment *s);
 
 typedef struct IndexView
 {
-	char *index_path;
-	char *time_path;
-	int64_t base_offset;
+	const LogSegment *segment;
 	int32_t entries; /* in the file */
 	int32_t times;
-	IndexEntry *tail; /* owned */
+	IndexEntry *tail; /* owned, kept for the next index_view_init() */
 	int ntail;
+	int tail_cap;
 	TimeEntry *time_tail;
 	int ntime_tail;
+	int time_tail_cap;
 } IndexView;
 
-/* Loop: copy what a helper needs. */
-bool index_view_init(IndexView *v, const LogSegment *s);
+/* Loop: copy what a helper needs.  `v` is all zero, or was used before. */
+void index_view_init(IndexView *v, const LogSegment *s, bool with_times);
 void index_view_free(IndexView *v);
-/* Position of a batch at or before the one with `offset`; 0 when nothing is known; -1: the file cannot be read. */
+
+/* Entries at or before a place in the file and in the log: each entry within a bound comes before all that are not. */
+typedef struct IndexBound
+{
+	int64_t max_pos;      /* inclusive */
+	int64_t limit_offset; /* exclusive */
+} IndexBound;
+
+/* Consecutive entries of an index file, as they are there. */
+#define INDEX_PIECE_ENTRIES 1024
+typedef struct IndexPiece
+{
+	int64_t base_offset; /* of the segment */
+	int32_t first;       /* number of its first entry in the file */
+	int32_t n;           /* 0: nothing */
+	uint8_t raw[INDEX_PIECE_ENTRIES * 8];
+} IndexPiece;
+
+void index_piece_copy(IndexPiece *to, const IndexPiece *from);
+/* Is the last entry of the file within the bound, of `file_entries`, in the piece for sure? */
+bool index_piece_knows(const IndexPiece *p, const IndexBound *bound, int32_t file_entries);
+/* The position of the last entry within the bound; -1 none of these. */
+int32_t index_piece_floor(const IndexPiece *p, const IndexBound *bound);
+int32_t index_tail_floor(const IndexEntry *tail, int n, const IndexBound *bound);
+/* How many of the entries in memory are of batches that are in the file already. */
+int index_tail_written(const LogSegment *s);
+
+/*
+ * The position of the last batch known within the bound: from the memory of the view, from `piece`, or from the file,
+ * a part of which is then in `piece`.  0: nothing is known; -1: the file cannot be read.
+ */
+int32_t index_lookup(const IndexView *v, const IndexBound *bound, IndexPiece *piece);
+/* The same by offset alone: a batch at or before the one with `offset`. */
 int32_t index_floor(const IndexView *v, int64_t offset);
-/* The greatest known batch position at or below `pos`. */
-int32_t index_floor_position(const IndexView *v, int32_t pos);
 /* Last offset of a batch before which no record has a timestamp >= `timestamp`; base offset - 1: unknown. */
 int64_t index_time_floor(const IndexView *v, int64_t timestamp);
 

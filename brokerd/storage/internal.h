@@ -92,6 +92,7 @@ struct LogSegment
 	bool unsynced;      /* holds a reference: written or syncing, not flushed */
 	bool index_synced;  /* index files of a sealed segment are on disk: the recovery point may pass */
 	bool index_pending; /* an OP_INDEX is under way */
+	uint64_t content;   /* a name for what the file holds: nobody else's, and another one once it was cut */
 	int64_t base_offset;
 	int64_t end_offset;  /* appended */
 	int64_t written_end; /* in the file */
@@ -275,6 +276,7 @@ int log_path(const Log *log, const char *file, char *out, size_t cap); /* length
 /* ---- segment.c ---- */
 
 LogSegment *segment_new(Log *log, int64_t base_offset);
+uint64_t segment_content(LogManager *m); /* any thread: a name that none had before */
 void segment_push(Log *log, LogSegment *s);
 void segment_ref(LogSegment *s);
 void segment_unref(LogSegment *s);

@@ -214,7 +214,7 @@ typedef struct LogSlice
 	int64_t pos;          /* byte position in fd */
 	int32_t len;          /* 0: nothing at this offset (yet) */
 	uint8_t *data;        /* set when a cold reader brought the bytes; freed by log_slice_release */
-	int64_t first_offset; /* base offset of the first batch */
+	int64_t first_offset; /* base offset of the first batch, or in a gap before it */
 	int64_t next_offset;  /* just behind the last batch */
 } LogSlice;
 

@@ -1,5 +1,6 @@
 /* The data directory: opening, creating, looking up and closing. */
 #include "brokerd/storage/manager.h"
+#include "brokerd/storage/read.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -99,6 +100,8 @@ free_manager(LogManager *m)
 		m->free_undos = u->next;
 		free(u);
 	}
+	cold_read_free(m);
+	read_cache_free(&m->read_cache);
 	completions_free(&m->completions);
 	pthread_rwlock_destroy(&m->path_lock);
 	pthread_mutex_destroy(&m->marker_mutex);

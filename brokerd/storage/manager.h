@@ -8,6 +8,7 @@
 #include "brokerd/storage/completion.h"
 #include "brokerd/storage/internal.h"
 #include "brokerd/storage/meta_properties.h"
+#include "brokerd/storage/read_cache.h"
 #include "brokerd/storage/work_queue.h"
 
 /* The writer thread: takes all queued ops at once, writes each log's together, then starts a sync round. */
@@ -74,7 +75,8 @@ struct LogManager
 	WorkQueue janitor;
 	pthread_rwlock_t path_lock; /* readers open files by path; the loop renames folders */
 	pthread_mutex_t marker_mutex;
-	_Atomic bool marker_gone; /* the clean-shutdown marker is deleted: files may change */
+	_Atomic uint64_t contents; /* how many names segment_content() has given */
+	_Atomic bool marker_gone;  /* the clean-shutdown marker is deleted: files may change */
 
 	/* the loop's */
 	WriteOp *free_ops;
@@ -87,9 +89,11 @@ struct LogManager
 	LogSegment *lru, *lru_last; /* oldest first */
 	int nopen;
 	int max_open;
-	int nslices_cold; /* bytes in cold read buffers, MiB-limited */
-	int64_t cold_bytes;
+	int64_t cold_bytes; /* in buffers of cold reads */
 	struct ReadJob *cold_waiting, *cold_waiting_last;
+	struct ReadJob *free_reads;
+	int nfree_reads;
+	ReadCache read_cache;
 	int64_t wall_ms;
 	int64_t last_checkpoint_ms;
 	int64_t last_probe_ms;

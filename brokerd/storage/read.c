@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "brokerd/base/logging.h"
@@ -14,9 +13,9 @@
 #include "wire/errors.h"
 
 #define HOT_BYTES      (8 * 1024 * 1024)
-#define PROBE_STEP     (128 * 1024)
 #define COLD_READ_MAX  (1024 * 1024)
 #define COLD_TOTAL_MAX ((int64_t) 64 * 1024 * 1024)
+#define FREE_READS_MAX 16 /* jobs that are kept for the next reads; a job is 20 KiB */
 
 static const LogSlice EMPTY = {.fd = -1};
 
@@ -105,42 +104,31 @@ read_tail(Log *log, const LogRead *r, LogSlice *slice)
 typedef struct ReadJob
 {
 	Job job;
-	struct ReadJob *waiting_next;
+	struct ReadJob *next; /* of those that wait for a buffer, or of the free ones */
 	Log *log;
 	SegmentView view;
+	uint64_t content; /* of the segment when the job was made */
 	LogRead r;
 	uint32_t truncations; /* of the log when the job was made */
 	bool hot;             /* at the tail: the pages stay in the cache */
 	LogReadDone done;
 	void *ctx;
+	SliceBounds bounds;
 	/* result */
 	SlicePlan plan;
 	uint8_t *data;
 	int fd;
 	int64_t reserved;
+	IndexPiece piece;
+	uint8_t window[SCAN_HEADER_WINDOW];
 } ReadJob;
-
-/* A byte of each 128 KiB: the kernel reads ahead in larger pieces than that. */
-static bool
-is_cached(int fd, int64_t pos, int32_t len)
-{
-	for (int64_t at = pos; at < pos + len; at += PROBE_STEP)
-	{
-		char c;
-		struct iovec iov = {&c, 1};
-
-		if (preadv2(fd, &iov, 1, at, RWF_NOWAIT) != 1)
-			return false;
-	}
-	return true;
-}
 
 static void
 bring(ReadJob *j, int fd)
 {
 	SlicePlan *p = &j->plan;
 
-	if (p->len == 0 || is_cached(fd, p->pos, p->len))
+	if (p->len == 0 || read_is_cached(fd, p->pos, p->len))
 		return;
 	j->data = malloc((size_t) p->len);
 	if (j->data == NULL || file_pread_all(fd, j->data, (size_t) p->len, p->pos) != p->len)
@@ -148,6 +136,39 @@ bring(ReadJob *j, int fd)
 	/* A consumer that catches up must not push what others read now out of the cache. */
 	else if (!j->hot)
 		posix_fadvise(fd, p->pos, p->len, POSIX_FADV_DONTNEED);
+}
+
+/* What the loop does not know already comes out of the index. */
+static void
+find_bounds(ReadJob *j, const LogRead *r, SliceBounds *b)
+{
+	IndexBound bound;
+	int32_t pos;
+
+	if (b->from < 0)
+	{
+		bound = (IndexBound){INT32_MAX, r->offset + 1};
+		pos = index_lookup(&j->view.index, &bound, &j->piece);
+		b->from = pos < 0 ? 0 : pos;
+	}
+	if (b->skip < 0)
+	{
+		bound = slice_bound(r, b->from);
+		pos = index_lookup(&j->view.index, &bound, &j->piece);
+		b->skip = pos < 0 ? 0 : pos;
+	}
+}
+
+static void
+plan(ReadJob *j, int fd, const LogRead *r, SliceBounds b)
+{
+	BatchScan sc;
+
+	find_bounds(j, r, &b);
+	scan_init(&sc, fd, b.exact && b.skip > b.from ? b.skip : b.from, j->view.size, SCAN_HEADERS);
+	scan_lend(&sc, j->window, false);
+	slice_plan(&sc, r, &b, &j->plan);
+	scan_free(&sc);
 }
 
 static void
@@ -160,18 +181,18 @@ read_run(Job *job)
 	fd = j->fd = segment_fd(j->view.segment, false, NULL);
 	if (fd < 0)
 	{
-		j->plan.error = errno;
+		j->plan = (SlicePlan){.error = errno};
 		return;
 	}
-	slice_plan(&j->view, fd, &j->r, &j->plan);
+	plan(j, fd, &j->r, j->bounds);
 	/* What has to be read from the disk is read in small pieces; its end is a batch boundary as well. */
 	if (j->plan.error == 0 && j->plan.len > COLD_READ_MAX && j->r.max_bytes > COLD_READ_MAX &&
-		!is_cached(fd, j->plan.pos, j->plan.len))
+		!read_is_cached(fd, j->plan.pos, j->plan.len))
 	{
 		LogRead smaller = j->r;
 
 		smaller.max_bytes = COLD_READ_MAX;
-		slice_plan(&j->view, fd, &smaller, &j->plan);
+		plan(j, fd, &smaller, (SliceBounds){.from = j->plan.pos, .skip = -1, .exact = true});
 	}
 	if (j->plan.error == 0)
 		bring(j, fd);
@@ -189,17 +210,62 @@ finish(ReadJob *j, int16_t error, LogSlice *slice)
 }
 
 static ReadJob *
-make_job(Log *log, LogSegment *s, const LogRead *r, LogReadDone done, void *ctx)
+take_job(LogManager *m)
 {
-	ReadJob *j = calloc(1, sizeof(*j));
+	ReadJob *j = m->free_reads;
+
+	if (j == NULL)
+		return calloc(1, sizeof(*j));
+	m->free_reads = j->next;
+	m->nfree_reads--;
+	return j;
+}
+
+/* The buffers of the view stay with it. */
+static void
+give_back(LogManager *m, ReadJob *j)
+{
+	if (m->nfree_reads == FREE_READS_MAX)
+	{
+		index_view_free(&j->view.index);
+		free(j);
+		return;
+	}
+	j->next = m->free_reads;
+	m->free_reads = j;
+	m->nfree_reads++;
+}
+
+void
+cold_read_free(LogManager *m)
+{
+	while (m->free_reads != NULL)
+	{
+		ReadJob *j = m->free_reads;
+
+		m->free_reads = j->next;
+		index_view_free(&j->view.index);
+		free(j);
+	}
+}
+
+static ReadJob *
+make_job(Log *log, LogSegment *s, const LogRead *r, const SliceBounds *b, LogReadDone done, void *ctx)
+{
+	ReadJob *j = take_job(log->m);
 
 	j->log = log;
+	j->content = s->content;
 	j->r = *r;
+	j->bounds = *b;
 	j->done = done;
 	j->ctx = ctx;
 	j->truncations = log->truncations;
 	j->hot = s == log_active(log) && s->written_end - r->offset < 1024;
-	segment_view_init(&j->view, s);
+	j->plan = (SlicePlan){0};
+	j->data = NULL;
+	j->piece.n = 0;
+	segment_view_init(&j->view, s, false);
 	log->jobs++;
 	return j;
 }
@@ -225,9 +291,9 @@ submit(LogManager *m, ReadJob *j)
 		start_job(m, j);
 		return;
 	}
-	j->waiting_next = NULL;
+	j->next = NULL;
 	if (m->cold_waiting_last != NULL)
-		m->cold_waiting_last->waiting_next = j;
+		m->cold_waiting_last->next = j;
 	else
 		m->cold_waiting = j;
 	m->cold_waiting_last = j;
@@ -240,7 +306,7 @@ cold_read_next(LogManager *m)
 	{
 		ReadJob *j = m->cold_waiting;
 
-		m->cold_waiting = j->waiting_next;
+		m->cold_waiting = j->next;
 		if (m->cold_waiting == NULL)
 			m->cold_waiting_last = NULL;
 		start_job(m, j);
@@ -254,10 +320,10 @@ cold_read_drop_waiting(LogManager *m)
 	{
 		ReadJob *j = m->cold_waiting;
 
-		m->cold_waiting = j->waiting_next;
+		m->cold_waiting = j->next;
 		j->log->jobs--;
 		segment_view_done(&j->view);
-		free(j);
+		give_back(m, j);
 	}
 	m->cold_waiting_last = NULL;
 }
@@ -318,6 +384,19 @@ read_error(const ReadJob *j)
 	return KERR_KAFKA_STORAGE_ERROR;
 }
 
+/* The next read of this place, or of where it ends, is the loop's. */
+static void
+remember(const ReadJob *j)
+{
+	ReadCache *c = &j->log->m->read_cache;
+	const SlicePlan *p = &j->plan;
+
+	if (j->piece.n > 0)
+		read_cache_add_piece(c, j->content, &j->piece);
+	read_cache_note(c, j->content, p->first_offset, p->pos);
+	read_cache_note(c, j->content, p->next_offset, p->pos + p->len);
+}
+
 static void
 take_slice(ReadJob *j, LogSlice *slice)
 {
@@ -325,6 +404,7 @@ take_slice(ReadJob *j, LogSlice *slice)
 
 	if (!j->plan.found || j->plan.len == 0 || j->truncations != j->log->truncations)
 		return;
+	remember(j);
 	segment_ref(s);
 	*slice = (LogSlice){.segment = s,
 						.fd = j->data != NULL ? -1 : j->fd,
@@ -351,7 +431,7 @@ read_done(Job *job)
 	m->cold_bytes -= j->reserved;
 	log->jobs--;
 	if (next != NULL)
-		submit(m, make_job(log, next, &j->r, j->done, j->ctx));
+		submit(m, make_job(log, next, &j->r, &(SliceBounds){.from = -1, .skip = -1}, j->done, j->ctx));
 	else
 	{
 		if (error == KERR_NONE)
@@ -360,7 +440,7 @@ read_done(Job *job)
 	}
 	segment_view_done(&j->view);
 	free(j->data);
-	free(j);
+	give_back(m, j);
 	retire_log_if_done(log);
 	cold_read_next(m);
 }
@@ -369,6 +449,7 @@ LogReadState
 log_read(Log *log, const LogRead *r, LogSlice *slice, int16_t *error, LogReadDone done, void *ctx)
 {
 	LogRead want = *r;
+	SliceBounds bounds;
 	LogSegment *s;
 
 	*slice = EMPTY;
@@ -386,6 +467,8 @@ log_read(Log *log, const LogRead *r, LogSlice *slice, int16_t *error, LogReadDon
 	s = log_segment_for(log, r->offset);
 	if (s == NULL)
 		s = log->segments[0];
-	submit(log->m, make_job(log, s, &want, done, ctx));
+	if (read_warm(s, &want, slice, &bounds))
+		return LOG_READ_DONE;
+	submit(log->m, make_job(log, s, &want, &bounds, done, ctx));
 	return LOG_READ_PENDING;
 }

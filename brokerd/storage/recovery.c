@@ -152,16 +152,14 @@ note_batch(Log *log, LogSegment *s, BatchScan *sc, const RecoverArgs *a, int64_t
 static int64_t
 scan_start(const LogSegment *s, const RecoverArgs *a)
 {
-	IndexView v;
-	int32_t pos = 0;
+	IndexView v = {0};
+	int32_t pos;
 
 	if (a->rebuild_index || a->producers_from < s->end_offset || s->index_entries == 0)
 		return 0;
-	if (index_view_init(&v, s))
-	{
-		pos = index_floor(&v, INT64_MAX);
-		index_view_free(&v);
-	}
+	index_view_init(&v, s, false);
+	pos = index_floor(&v, INT64_MAX);
+	index_view_free(&v);
 	return pos < 0 ? 0 : pos;
 }
 

@@ -7,8 +7,8 @@
 #include "brokerd/storage/file_io.h"
 #include "wire/batch.h"
 
-#define WINDOW_WHOLE   ((size_t) 1024 * 1024)
-#define WINDOW_HEADERS ((size_t) 8 * 1024)
+#define WINDOW_WHOLE ((size_t) 1024 * 1024)
+#define CACHED_READS 8 /* more keep the loop from other work: a thread does them */
 
 void
 scan_init(BatchScan *sc, int fd, int64_t from, int64_t to, ScanMode mode)
@@ -17,17 +17,47 @@ scan_init(BatchScan *sc, int fd, int64_t from, int64_t to, ScanMode mode)
 }
 
 void
+scan_lend(BatchScan *sc, uint8_t *buf, bool cached)
+{
+	sc->buf = buf;
+	sc->cap = SCAN_HEADER_WINDOW;
+	sc->lent = true;
+	sc->cached = cached;
+}
+
+void
+scan_skip(BatchScan *sc, int64_t pos)
+{
+	sc->next = pos;
+}
+
+void
 scan_free(BatchScan *sc)
 {
-	free(sc->buf);
+	if (!sc->lent)
+		free(sc->buf);
 	sc->buf = NULL;
+}
+
+static bool
+room(BatchScan *sc, size_t want)
+{
+	uint8_t *p;
+
+	if (want <= sc->cap)
+		return true;
+	if (sc->lent || (p = realloc(sc->buf, want)) == NULL)
+		return false;
+	sc->buf = p;
+	sc->cap = want;
+	return true;
 }
 
 /* Make [pos, pos + len) visible.  False: the file ends before, or cannot be read (errno). */
 static bool
 window(BatchScan *sc, int64_t pos, size_t len)
 {
-	size_t want = sc->mode == SCAN_WHOLE ? WINDOW_WHOLE : WINDOW_HEADERS;
+	size_t want = sc->mode == SCAN_WHOLE ? WINDOW_WHOLE : SCAN_HEADER_WINDOW;
 	ssize_t n;
 
 	errno = 0;
@@ -39,20 +69,21 @@ window(BatchScan *sc, int64_t pos, size_t len)
 		want = (size_t) (sc->to - pos);
 	if (want < len)
 		return false;
-	if (want > sc->cap)
+	if (!room(sc, want))
+		return false;
+	if (sc->cached && sc->nread++ == CACHED_READS)
 	{
-		uint8_t *p = realloc(sc->buf, want);
-
-		if (p == NULL)
-			return false;
-		sc->buf = p;
-		sc->cap = want;
+		errno = EAGAIN;
+		return false;
 	}
-	n = file_pread_all(sc->fd, sc->buf, want, pos);
+	n = sc->cached ? file_pread_cached(sc->fd, sc->buf, want, pos)
+				   : file_pread_all(sc->fd, sc->buf, want, pos);
 	if (n < 0)
 		return false;
 	sc->buf_pos = pos;
 	sc->buf_len = (size_t) n;
+	if ((size_t) n < len && sc->cached)
+		errno = EAGAIN;
 	return (size_t) n >= len;
 }
 

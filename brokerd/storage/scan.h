@@ -48,11 +48,18 @@ typedef struct BatchScan
 	size_t cap;
 	int64_t buf_pos;
 	size_t buf_len;
+	bool lent;   /* the buffer is the caller's */
+	bool cached; /* what is not in the page cache, or is much, is not read: SCAN_ERROR with EAGAIN */
+	int nread;   /* how often the window has moved */
 } BatchScan;
 
 void scan_init(BatchScan *sc, int fd, int64_t from, int64_t to, ScanMode mode);
 ScanResult scan_next(BatchScan *sc);
 bool scan_body(BatchScan *sc); /* make sc->batch point at all of the current batch */
+/* SCAN_HEADERS only, without scan_body(): SCAN_HEADER_WINDOW bytes to read into, that stay until scan_free(). */
+#define SCAN_HEADER_WINDOW (8 * 1024)
+void scan_lend(BatchScan *sc, uint8_t *buf, bool cached);
+void scan_skip(BatchScan *sc, int64_t pos); /* goes on there: a boundary of batches */
 void scan_free(BatchScan *sc);
 
 /* Is there a whole, valid batch at or after `from`, whose base offset is at least `min_offset`?  Its position

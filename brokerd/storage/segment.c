@@ -16,6 +16,12 @@
 #include "brokerd/storage/index.h"
 #include "brokerd/storage/manager.h"
 
+uint64_t
+segment_content(LogManager *m)
+{
+	return atomic_fetch_add(&m->contents, 1) + 1;
+}
+
 LogSegment *
 segment_new(Log *log, int64_t base_offset)
 {
@@ -30,6 +36,7 @@ segment_new(Log *log, int64_t base_offset)
 	s->max_timestamp_offset = -1;
 	s->last_time = (TimeEntry){-1, base_offset};
 	s->created_ms = clock_wall_ms();
+	s->content = segment_content(s->m);
 	return s;
 }
 

@@ -123,7 +123,7 @@ start(TimeJob *j, LogSegment *s)
 	j->start_offset = log->start_offset;
 	j->truncations = log->truncations;
 	if (s != NULL)
-		segment_view_init(&j->view, s);
+		segment_view_init(&j->view, s, true);
 	log->jobs++;
 	if (s != NULL)
 		work_queue_push(&log->m->readers, &j->job);
@@ -146,6 +146,7 @@ time_done(Job *job)
 		bool again = j->truncations != log->truncations || j->view.segment->retired;
 
 		segment_view_done(&j->view);
+		index_view_free(&j->view.index);
 		j->view = (SegmentView){0};
 		/* The segment went away or was cut meanwhile: the answer is looked for in what there is now. */
 		if (again)

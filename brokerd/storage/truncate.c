@@ -115,6 +115,7 @@ cut_segment(LogSegment *s, int32_t pos, int64_t end, Err *err)
 	if (fd < 0 || ftruncate(fd, pos) != 0)
 		return err_set(err, KERR_KAFKA_STORAGE_ERROR, errno, "%s cannot be truncated: %s", log->name,
 					   strerror(errno));
+	s->content = segment_content(s->m);
 	log->size -= s->size - pos;
 	s->size = s->written_size = pos;
 	if (s->warm_from > pos)
@@ -153,17 +154,22 @@ cut_segment(LogSegment *s, int32_t pos, int64_t end, Err *err)
 static bool
 find_cut(LogSegment *s, int64_t offset, int32_t *pos, int64_t *end, Err *err)
 {
-	SegmentView v;
+	IndexView v = {0};
 	SlicePlan plan;
 	LogRead r = {.offset = offset, .limit_offset = INT64_MAX, .max_bytes = 0, .at_least_one = true};
+	SliceBounds b = {0};
+	BatchScan sc;
 	int fd = segment_fd(s, true, NULL);
 
 	if (fd < 0)
 		return err_set(err, KERR_KAFKA_STORAGE_ERROR, errno, "%s: a segment cannot be opened: %s",
 					   s->log->name, strerror(errno));
-	segment_view_init(&v, s);
-	slice_plan(&v, fd, &r, &plan);
-	segment_view_done(&v);
+	index_view_init(&v, s, false);
+	b.from = index_floor(&v, offset);
+	index_view_free(&v);
+	scan_init(&sc, fd, b.from < 0 ? 0 : b.from, s->written_size, SCAN_HEADERS);
+	slice_plan(&sc, &r, &b, &plan);
+	scan_free(&sc);
 	if (plan.error != 0)
 		return err_set(err, KERR_KAFKA_STORAGE_ERROR, plan.error, "%s: a segment cannot be read: %s",
 					   s->log->name, strerror(plan.error));
