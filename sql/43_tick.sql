@@ -53,7 +53,8 @@ $$;
 
 -- Takes up the operations that wait, by their state.  A row that a person holds is left for the next round.
 -- One that cannot be done fails by itself; it does not hold up the others.  Lock 1 is held for a short while
--- only: what is left after 200 ms is for the next round.  What one transaction asked for is taken up together.
+-- only: what is left after 200 ms is for the next round.  What one transaction asked for is taken up together, up to
+-- 500 of it: thousands of topics would keep elections waiting, and on a slow machine never be done within the statement timeout.
 -- Returns the version that it took, NULL when there was nothing to do.
 CREATE FUNCTION broker_internal.take_up(v_in bigint) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
@@ -64,9 +65,11 @@ DECLARE
 	begun timestamptz := clock_timestamp();
 	last_at  timestamptz;
 	last_pid int;
+	taken    int := 0;
 BEGIN
 	FOR o IN SELECT * FROM operations WHERE state = 'waiting' ORDER BY requested_at, session_pid, operation_id FOR UPDATE SKIP LOCKED LOOP
-		EXIT WHEN clock_timestamp() - begun > interval '200 ms' AND (o.requested_at, o.session_pid) IS DISTINCT FROM (last_at, last_pid);
+		EXIT WHEN clock_timestamp() - begun > interval '200 ms' AND (o.requested_at, o.session_pid) IS DISTINCT FROM (last_at, last_pid)
+			OR taken >= 500;
 		last_at := o.requested_at;
 		last_pid := o.session_pid;
 		IF o.kind IN ('topic.create', 'topic.partitions') THEN
@@ -82,6 +85,7 @@ BEGIN
 			SELECT n.version INTO v FROM next_version() n;
 		END IF;
 		SELECT * INTO c FROM cluster;
+		taken := taken + 1;
 		BEGIN
 			CASE o.kind
 				WHEN 'topic.create', 'topic.partitions' THEN

@@ -174,4 +174,15 @@ SELECT fx.tick();
 \o
 SELECT is((SELECT string_agg(replicas::text, ' ' ORDER BY partition) FROM broker.partitions WHERE topic = 'assigned' AND partition < 2), '{1} {1}', 'as it was wished');
 SELECT is((SELECT count(*) FROM broker.partitions WHERE topic = 'assigned'), 3::bigint, 'with the added one');
+
+-- what one transaction asks for is taken up together, but thousands must not keep lock 1 until the statement timeout
+SELECT 'made ' || count(broker.create_topic('many' || n)) FROM generate_series(1, 501) n;
+\o /dev/null
+SELECT fx.tick();
+\o
+SELECT is((SELECT count(*) FROM broker.operations WHERE object LIKE 'topic many%' AND state = 'waiting'), 1::bigint, 'a round takes up 500');
+\o /dev/null
+SELECT fx.tick();
+\o
+SELECT is((SELECT count(*) FROM broker.operations WHERE object LIKE 'topic many%' AND state = 'done'), 501::bigint, 'the next one the rest');
 SELECT finish();
