@@ -32,10 +32,15 @@ def range_text(samples, key):
     return f"{text} ({low}–{high})" if found["n"] > 1 and low != high else text
 
 
+def ratio_digits(value):
+    """Two figures at least, of small ratios too; one behind the point is enough of large ones."""
+    return 1 if value >= 10 else 2 if value >= 0.1 else 3 if value >= 0.01 else 4
+
+
 def ratio_text(found):
     if not found:
         return "–"
-    digits = 2 if found["median"] < 10 else 1
+    digits = ratio_digits(found["median"])
     text = number(found["median"], digits)
     return f"{text} ({number(found['low'], digits)}–{number(found['high'], digits)})" if found["n"] > 1 else text
 
@@ -65,7 +70,7 @@ def verdict_text(goal, cells):
     measured, met = stats.judge(goal, cells)
     if measured is None:
         return "not measured"
-    digits = METRICS[goal["metric"]].digits if goal["of"] is None else 2
+    digits = METRICS[goal["metric"]].digits if goal["of"] is None else ratio_digits(measured)
     return f"{number(measured, digits)} {'met' if met else '**not met**'}"
 
 
@@ -88,7 +93,10 @@ def used_columns(scenarios):
 def short_cell(scenario, column, trouble):
     if column not in scenario["columns"]:
         return ""
-    text = "; ".join(median_text(scenario["cells"].get(column, []), key) for key in scenario["metrics"][:2])
+    samples = scenario["cells"].get(column, [])
+    if not any(sample["values"] for sample in samples):
+        return f"not measured {DAGGER}"
+    text = "; ".join(median_text(samples, key) for key in scenario["metrics"][:2])
     return text + (f" {DAGGER}" if column in trouble else "")
 
 
@@ -148,15 +156,23 @@ def growth_section(scenario):
         return out + [f"Not measured: {scenario['skipped']}", ""]
     for column in scenario["columns"]:
         points = growth_points(scenario, column)
-        sizes = sorted({x for values in points.values() for x, _ in values})
         rows = [[number(size, 0), *(next((number(y, METRICS[key].digits) for x, y in points[key] if x == size), "–") for key in scenario["metrics"])]
-                for size in sizes]
+                for size in scenario["sizes"]]
         head = [scenario["unit"], *(f"{METRICS[key].title}{unit_of(METRICS[key])}" for key in scenario["metrics"])]
         out += [f"{COLUMNS[column].title}:", "", *table(head, rows)]
         out += [f"- one more of {scenario['unit']}: {cost_text(points[key], key)}" for key in scenario["metrics"] if len(points[key]) > 1] + [""]
-        reasons = sorted({text for sample in scenario["cells"].get(column, []) for text in sample["trouble"]})
-        out += [f"Not clean {DAGGER}: {'; '.join(reasons)}.", ""] if reasons else []
+        out += growth_trouble(scenario, column)
     return out
+
+
+def growth_trouble(scenario, column):
+    """Why sizes are missing, and what was not clean of the others."""
+    samples = scenario["cells"].get(column, [])
+    missing = [number(size, 0) for size in scenario["sizes"] if size not in {sample["values"].get("size") for sample in samples}]
+    why = [text for sample in samples if not sample["values"] for text in sample["trouble"]]
+    reasons = sorted({text for sample in samples if sample["values"] for text in sample["trouble"]})
+    out = [f"Not measured {DAGGER} at {', '.join(missing)}: {'; '.join(why) or 'the run ended before'}.", ""] if missing else []
+    return out + ([f"Not clean {DAGGER}: {'; '.join(reasons)}.", ""] if reasons else [])
 
 
 def growth_points(scenario, column):

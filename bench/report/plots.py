@@ -13,15 +13,24 @@ def medians(scenario, key):
     return {column: value["median"] for column, value in found.items() if value}
 
 
-def bar_plot(scenarios, key, title, log_y=False):
-    """One group a scenario that has the metric."""
-    chosen = [(scenario, medians(scenario, key)) for scenario in scenarios if key in scenario["metrics"]]
-    chosen = [(scenario, values) for scenario, values in chosen if values][:MOST_GROUPS]
-    if not chosen:
-        return None
-    columns = [column for column in COLUMNS if any(column in values for _, values in chosen)]
-    series = {COLUMNS[column].title: [values.get(column) for _, values in chosen] for column in columns}
-    return svg.bars(title, METRICS[key].unit, [scenario["short"] for scenario, _ in chosen], series, log_y)
+def groups_of(scenarios, keys):
+    """[(what is below the bars, {column: median})]: a group for each scenario and metric that were measured."""
+    found = [(scenario, key, medians(scenario, key)) for scenario in scenarios for key in keys if key in scenario["metrics"]]
+    several = len({key for _, key, _ in found}) > 1
+    return [(scenario["short"] + (f", {METRICS[key].title}" if several and len(scenario["metrics"]) > 1 else ""), values)
+            for scenario, key, values in found if values]
+
+
+def bar_plots(file, scenarios, keys, title, log_y=False):
+    """FILE.svg, FILE-2.svg …: so many groups as can be read in each."""
+    groups = groups_of(scenarios, keys)
+    parts = [groups[at:at + MOST_GROUPS] for at in range(0, len(groups), MOST_GROUPS)]
+    for number, part in enumerate(parts, 1):
+        columns = [column for column in COLUMNS if any(column in values for _, values in part)]
+        series = {COLUMNS[column].title: [values.get(column) for _, values in part] for column in columns}
+        counted = f" ({number} of {len(parts)})" if len(parts) > 1 else ""
+        yield (f"{file}{f'-{number}' if number > 1 else ''}.svg", title + counted,
+               svg.bars(title + counted, METRICS[keys[0]].unit, [name for name, _ in part], series, log_y))
 
 
 def throughput_against_latency(scenarios):
@@ -52,17 +61,22 @@ def growth_plots(scenario):
             yield f"{scenario['name']}-{key}.svg", title, svg.lines(title, scenario["unit"], METRICS[key].unit, series, log_x=True)
 
 
+BARS = (
+    # file, metrics, title, log scale
+    ("throughput", ("mb_per_s",), "Throughput, MB/s", False),
+    ("cpu-a-gb", ("cpu_s_per_gb",), "Broker CPU, seconds a GB", False),
+    ("latency", ("p99_ms",), "p99, ms (log scale)", True),
+    ("memory", ("memory_mib",), "Resident memory, MiB (log scale)", True),
+    ("times", ("start_s", "recover_s", "stop_s", "stall_s"), "Starts, stops and failovers, seconds (log scale)", True),
+)
+
+
 def all_plots(results):
     pairs = [s for s in results["scenarios"] if s["kind"] == "pairs" and not s["skipped"]]
-    found = {}
-    for name, title, text in (
-            ("throughput.svg", "Throughput", bar_plot(pairs, "mb_per_s", "Throughput, MB/s")),
-            ("cpu-a-gb.svg", "Broker CPU a GB", bar_plot(pairs, "cpu_s_per_gb", "Broker CPU, seconds a GB")),
-            ("latency.svg", "p99", bar_plot(pairs, "p99_ms", "p99, ms (log scale)", log_y=True)),
-            ("throughput-latency.svg", "Throughput against latency", throughput_against_latency(pairs)),
-            ("memory.svg", "Resident memory", bar_plot(pairs, "memory_mib", "Resident memory, MiB (log scale)", log_y=True))):
-        if text:
-            found[name] = (title, text)
+    found = {name: (title, text) for bar in BARS for name, title, text in bar_plots(bar[0], pairs, *bar[1:])}
+    against = throughput_against_latency(pairs)
+    if against:
+        found["throughput-latency.svg"] = ("Throughput against latency", against)
     for scenario in results["scenarios"]:
         if scenario["kind"] == "growth" and not scenario["skipped"]:
             found.update({name: (title, text) for name, title, text in growth_plots(scenario)})

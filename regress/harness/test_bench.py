@@ -150,6 +150,7 @@ def report(t):
     t.ok("Not measured: it needs 7 GB and 3 are free" in text, "what was not measured is not left out")
     t.ok("- one more of connections: resident memory 1.00 KiB" in text, "what one more costs")
     t.ok("no other process took more than 5 % of a core" in text and "a note" in text, "what else ran")
+    t.equal(markdown.ratio_text({"median": 0.0031, "low": 0.002, "high": 0.004, "n": 3}), "0.0031 (0.0020–0.0040)", "a small ratio is a number, too")
     whole["status"] = "interrupted (SIGINT)"
     t.ok("**interrupted (SIGINT)**" in markdown.render(whole), "an interrupted run says so")
     drawn = plots.all_plots(whole)
@@ -161,7 +162,39 @@ def report(t):
             xml.dom.minidom.parseString(plot)
         gap = svg.bars("a < b", "MB/s", ["x", "y"], {"brokerd": [1.0, None], "R&D": [None, 2.0]})
         assert xml.dom.minidom.parseString(gap) and gap.count("<rect") == 1 + 2 + 2, gap.count("<rect")
+    several(t)
+    unreached(t)
     t.equal([svg.linear_ticks(7.3), svg.linear_ticks(0), svg.log_ticks(0.3, 40)], [[0, 2, 4, 6, 8], [0, 1], [0.1, 1.0, 10.0, 100.0]], "ticks are round")
+
+
+def several(t):
+    """More groups than fit, and metrics of one unit in one plot."""
+    many = [result_of(s, {"brokerd": [sample(1, mb_per_s=5, cpu_s_per_gb=1)]}) for s in SCENARIOS if "mb_per_s" in s.metrics]
+    drawn = plots.all_plots(results(*many))
+    text = drawn["throughput.svg"][1] + drawn["throughput-2.svg"][1]
+    shown = sum(f">{row['short']}<" in text for row in many)
+    t.equal([len(many) > plots.MOST_GROUPS, shown, drawn["throughput-2.svg"][0]], [True, len(many), "Throughput, MB/s (2 of 2)"],
+            "what does not fit into a plot is in the next one")
+    lives = [result_of(BY_NAME["partitions-10000"], {"kafka": [sample(1, start_s=9, recover_s=20, stop_s=3, memory_mib=900, helper_mib=0)]}),
+             result_of(BY_NAME["failover"], {"kafka": [sample(1, stall_s=9)]})]
+    text = plots.all_plots(results(*lives))["times.svg"][1]
+    t.equal([text.count(f">{name}<") for name in ("10,000 partitions, start", "10,000 partitions, start after SIGKILL", "10,000 partitions, clean stop", "failover")],
+            [1, 1, 1, 1], "starts, stops and failovers have a plot")
+
+
+def unreached(t):
+    """Columns and sizes that could not be measured have their row and their reason."""
+    life = result_of(BY_NAME["partitions-10000"], {"brokerd": [sample(1, start_s=1, recover_s=2, stop_s=1, memory_mib=20, helper_mib=9)],
+                                                   "kafka": [sample(0, ["Apache Kafka: 10000 partitions: not within 600 s"])]}, pairs=1)
+    grown = result_of(BY_NAME["growth-partitions"], {"brokerd": [sample(1, size=100, memory_mib=12, p50_ms=1, idle_cores=0, cpu_us_per_request=9, helper_mib=1)],
+                                                     "kafka": [sample(1, size=100, memory_mib=400, p50_ms=1, idle_cores=0, cpu_us_per_request=90),
+                                                               sample(2, ["Apache Kafka: 900 partitions: not within 600 s"])]})
+    text = markdown.render(results(life, grown))
+    t.ok("(start s; start after SIGKILL s) | 1.00; 2.00 | not measured † | " in text, "a column without any number is said not to be measured")
+    t.ok("Not clean †, Kafka, no fsync: 0 of 1 runs; Apache Kafka: 10000 partitions: not within 600 s." in text, "and why")
+    t.ok("| 10,000 | – | – | – | – | – |" in text, "a size that was not reached has its row")
+    t.ok("Not measured † at 1,000, 10,000: Apache Kafka: 900 partitions: not within 600 s." in text, "and its reason")
+    t.ok("Not measured † at 1,000, 10,000: the run ended before." in text, "also where the run ended")
 
 
 def folders(t):
