@@ -5,7 +5,7 @@
  *                                                                            │ now or later
  *     net/  ◀── bytes with holes ──────  api_reply(call, &response)  ◀───────┘
  *
- * One file an API; api_table in dispatch.c lists them, and ApiVersions answers from it: an API without a
+ * One file an API; handlers.def lists them, and ApiVersions answers from it: an API without a
  * handler is not advertised.  A handler answers exactly once, with api_reply(), api_no_reply() or api_abort().
  * Everything it allocates comes from the call's arena, which lives until the answer is sent.
  */
@@ -33,21 +33,18 @@ typedef struct ApiCall
 
 typedef void (*ApiHandler)(ApiCall *call);
 
-typedef struct ApiEntry
-{
-	int16_t key;
-	ApiHandler handler;
-} ApiEntry;
-
 /* NetOptions.on_request; ctx is the Broker. */
 void api_request(void *ctx, Request *req);
 
 /* Encodes `response` (of the call's API and version) and sends it.  WRecords.hole is a NetPiece *. */
 void api_reply(ApiCall *call, const void *response);
+/* The same, and `ready` has it from then on; without holes.  What does not fit is not kept. */
+void api_reply_and_keep(ApiCall *call, const void *response, ReadyAnswer *ready);
+/* Sends what is kept, without encoding it; false: there is nothing. */
+bool api_reply_ready(ApiCall *call, const ReadyAnswer *ready);
 void api_no_reply(ApiCall *call); /* acks=0 */
 void api_abort(ApiCall *call);    /* close the connection */
 
-const ApiEntry *api_entries(int *n);
 bool api_is_served(int16_t key);
 
 /* arena_alloc that cannot fail: a call's arena has no limit beyond the frame's budget, and a process out of

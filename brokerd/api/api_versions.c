@@ -43,15 +43,24 @@ void
 api_versions_handle(ApiCall *call)
 {
 	const ApiVersionsRequest *request = call->body;
+	/* A client asks with each connection, and the answer never changes. */
+	ReadyAnswer *ready =
+		call->version < API_VERSIONS_READY ? &call->broker->api_versions[call->version] : NULL;
+	bool refused = call->version >= 3 && (!is_software_name(request->client_software_name) ||
+										  !is_software_name(request->client_software_version));
 	ApiVersionsResponse response;
 
+	if (!refused && ready != NULL && api_reply_ready(call, ready))
+		return;
 	WIRE_INIT(ApiVersionsResponse, &response);
-	if (call->version >= 3 && (!is_software_name(request->client_software_name) ||
-							   !is_software_name(request->client_software_version)))
+	if (refused)
 		response.error_code = KERR_INVALID_REQUEST;
 	else
 		list_apis(call, &response);
-	api_reply(call, &response);
+	if (refused || ready == NULL)
+		api_reply(call, &response);
+	else
+		api_reply_and_keep(call, &response, ready);
 }
 
 void

@@ -24,6 +24,15 @@ struct Replication;
 struct ReplicaFetch;
 struct ReplicaSession;
 
+/* An answer that is the same for everybody but for the correlation id, as it goes out; len 0: not made yet. */
+typedef struct ReadyAnswer
+{
+	size_t len;
+	uint8_t bytes[1024];
+} ReadyAnswer;
+
+#define API_VERSIONS_READY 5 /* versions 0 to 4 */
+
 typedef struct Broker
 {
 	const BrokerConfig *config;
@@ -38,12 +47,13 @@ typedef struct Broker
 	struct FetchOp *fetch_parked; /* wait for data */
 	struct FetchOp *fetch_woken;  /* parked fetches to look at again in this turn */
 	struct Replication *replication;
-	struct ReplicaFetch *replica_parked;  /* fetches of followers that wait */
-	struct ReplicaSession *replica_woken; /* sessions to look at again in this turn */
-	struct AdminOp *admin_waiting;        /* answers that wait for the image to show what they did */
-	struct Operation *operations;         /* asked for in SQL, under way */
-	struct Groups *groups;                /* NULL: groups are not served */
-	bool serving;                         /* registered and the first image is complete */
+	struct ReplicaFetch *replica_parked;          /* fetches of followers that wait */
+	struct ReplicaSession *replica_woken;         /* sessions to look at again in this turn */
+	struct AdminOp *admin_waiting;                /* answers that wait for the image to show what they did */
+	struct Operation *operations;                 /* asked for in SQL, under way */
+	struct Groups *groups;                        /* NULL: groups are not served */
+	ReadyAnswer api_versions[API_VERSIONS_READY]; /* by version */
+	bool serving;                                 /* registered and the first image is complete */
 	bool stopping;
 } Broker;
 

@@ -8,31 +8,20 @@
 #include "brokerd/api/handlers.h"
 #include "brokerd/base/clock.h"
 #include "brokerd/base/logging.h"
+#include "wire/bytes.h"
 #include "wire/utf8.h"
 
-static const ApiEntry api_table[] = {
-#define API_HANDLER(key, handler) {key, handler},
+/* By API key. */
+static const ApiHandler handlers[] = {
+#define API_HANDLER(key, handler) [key] = handler,
 #include "brokerd/api/handlers.def"
 #undef API_HANDLER
 };
 
-const ApiEntry *
-api_entries(int *n)
-{
-	*n = (int) (sizeof(api_table) / sizeof(api_table[0]));
-	return api_table;
-}
-
 static ApiHandler
 find_handler(int16_t key)
 {
-	int n;
-	const ApiEntry *entries = api_entries(&n);
-
-	for (int i = 0; i < n; i++)
-		if (entries[i].key == key)
-			return entries[i].handler;
-	return NULL;
+	return key >= 0 && key < (int) (sizeof(handlers) / sizeof(handlers[0])) ? handlers[key] : NULL;
 }
 
 bool
@@ -124,18 +113,25 @@ api_request(void *ctx, Request *req)
 	handler(call);
 }
 
-void
-api_reply(ApiCall *call, const void *response)
+static void
+encode(ApiCall *call, const void *response)
 {
-	Request *req = call->req;
-	WireWriter *w = &req->writer;
-	NetHole *holes = NULL;
+	WireWriter *w = &call->req->writer;
 	size_t start;
 
 	wire_writer_reset(w);
 	start = wire_response_begin(w, call->api, call->version, call->correlation_id);
 	if (wire_encode(call->api->response, call->version, w, response) == 0)
 		wire_frame_end(w, start);
+}
+
+static void
+send_encoded(ApiCall *call)
+{
+	Request *req = call->req;
+	WireWriter *w = &req->writer;
+	NetHole *holes = NULL;
+
 	if (w->n_holes > 0)
 		holes = api_alloc(call, sizeof(*holes) * (size_t) w->n_holes);
 	for (int i = 0; i < w->n_holes; i++)
@@ -149,6 +145,43 @@ api_reply(ApiCall *call, const void *response)
 		return;
 	}
 	net_respond(req, w->buf, w->len, holes, w->n_holes);
+}
+
+void
+api_reply(ApiCall *call, const void *response)
+{
+	encode(call, response);
+	send_encoded(call);
+}
+
+void
+api_reply_and_keep(ApiCall *call, const void *response, ReadyAnswer *ready)
+{
+	const WireWriter *w = &call->req->writer;
+
+	encode(call, response);
+	if (!w->failed && w->n_holes == 0 && w->len <= sizeof(ready->bytes))
+	{
+		memcpy(ready->bytes, w->buf, w->len);
+		ready->len = w->len;
+	}
+	send_encoded(call);
+}
+
+bool
+api_reply_ready(ApiCall *call, const ReadyAnswer *ready)
+{
+	WireWriter *w = &call->req->writer;
+
+	if (ready->len == 0)
+		return false;
+	wire_writer_reset(w);
+	wire_put_bytes(w, ready->bytes, ready->len);
+	/* In every response the correlation id is what follows the length. */
+	if (!w->failed)
+		put_be32(w->buf + 4, (uint32_t) call->correlation_id);
+	send_encoded(call);
+	return true;
 }
 
 void

@@ -206,6 +206,20 @@ def pause():
     time.sleep(0.01)  # between two looks
 
 
+def versions_again(t, c):
+    """The answer to ApiVersions is kept from the first time on: whoever asks gets it, under his own correlation id."""
+    for version in range(5):
+        request = {"client_software_name": "test", "client_software_version": "1.0"} if version >= 3 else {}
+        refused = {"client_software_name": "-", "client_software_version": ""}
+        with Connection(c.bootstrap) as one, Connection(c.bootstrap) as other:
+            first = one.call("ApiVersions", version, request)
+            other.correlation_id = 4711 * version
+            if version >= 3:
+                t.equal(other.call("ApiVersions", version, refused)["error_code"], 42, f"ApiVersions {version}: a refusal")
+            t.ok(len(first["api_keys"]) > 20 and other.call("ApiVersions", version, request) == first
+                 and one.call("ApiVersions", version, request) == first, f"ApiVersions {version}: the same answer each time")
+
+
 def drip(t, c):
     """Requests that come byte by byte are answered; until then their connection is nobody's burden."""
     with Connection(c.bootstrap) as k, contextlib.ExitStack() as stack:
@@ -350,7 +364,7 @@ def main():
         c.sql("SELECT broker.create_topic('wide', partitions => 200)")
         with Connection(c.bootstrap) as k:
             wait_for(lambda: k.leader("t") == k.leader("quiet") == k.leader("big") == k.leader("wide", 199) == 1, 10, "leaders")
-        cases = [wrong_frames, slow_reader, slow_fetchers, drip, bounded_memory, parked_and_gone]
+        cases = [wrong_frames, versions_again, slow_reader, slow_fetchers, drip, bounded_memory, parked_and_gone]
         if hard > IDLE + 500:
             cases.append(many_idle)
         else:
