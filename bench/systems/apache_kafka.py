@@ -6,7 +6,6 @@ Kafka's defaults.
 """
 import os
 import re
-import signal
 import subprocess
 
 import kafka
@@ -15,6 +14,7 @@ from bench.systems.system import NotServing, System, wait_until
 
 JVM = ["-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35",
        "-XX:+ExplicitGCInvokesConcurrent", "-XX:MaxInlineLevel=15", "-Djava.awt.headless=true"]
+STOP_SECONDS = 600
 LEADS = re.compile(r"Completed transition to (Leader|Follower|Unattached|Candidate|Voted|Prospective|Resigned)\w*\(.*?epoch=(\d+)")
 
 
@@ -107,27 +107,31 @@ class ApacheKafka(System):
                                                     stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.node_folder(node),
                                                     start_new_session=True)
 
-    def end_node(self, node, number, seconds):
+    def stop_node(self, node, seconds=STOP_SECONDS):
+        """A clean stop.  One that takes too long is ended by force, and is none: the next start would be measured as if it was."""
         process = self.processes.pop(node, None)
-        if process:
-            process.send_signal(number)
-            try:
-                process.wait(seconds)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-    def stop_node(self, node):
-        self.end_node(node, signal.SIGTERM, 180)
+        if not process:
+            return
+        process.terminate()
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise NotServing(f"{self.title}: node {node} had not stopped {seconds} s after SIGTERM") from None
 
     def kill_node(self, node):
-        self.end_node(node, signal.SIGKILL, 30)
+        process = self.processes.pop(node, None)
+        if process:
+            process.kill()
+            process.wait()
 
     def stop(self):
+        """The end of all of it, by force: its data go, and three nodes that are asked at once wait for a quorum in vain."""
         for process in self.processes.values():
-            process.terminate()
+            process.kill()
         for node in list(self.processes):
-            self.end_node(node, signal.SIGTERM, 20)
+            self.kill_node(node)
         self.topics.clear()
 
     def is_serving(self, node):

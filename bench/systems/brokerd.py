@@ -4,13 +4,14 @@ The processes of a node are brokerd and its watchdog.  PostgreSQL's are counted 
 is there already, and does other work.
 """
 import os
+import signal
 import subprocess
 import tempfile
 
 from pgbroker_cluster import Cluster
 
 from bench.systems import usage
-from bench.systems.system import System, wait_until
+from bench.systems.system import NotServing, System, wait_until
 
 # What is deleted goes soon, in both systems, so that the next run finds a quiet disk.
 PROPERTIES = {
@@ -19,6 +20,7 @@ PROPERTIES = {
     "auto.create.topics.enable": "false",
     "num.partitions": 1,
 }
+STOP_SECONDS = 120
 POSTGRES = {"fsync": "on", "shared_buffers": "128MB", "max_connections": 100}
 
 
@@ -69,7 +71,8 @@ class Brokerd(System):
         self.cluster.broker(node).start(wait=False)
 
     def stop_node(self, node):
-        self.cluster.broker(node).stop(seconds=120)
+        if self.cluster.broker(node).stop(seconds=STOP_SECONDS) == signal.SIGKILL:
+            raise NotServing(f"{self.title}: node {node} had not stopped {STOP_SECONDS} s after SIGTERM")
 
     def kill_node(self, node):
         self.cluster.broker(node).kill()

@@ -5,6 +5,7 @@ Systems and tools are stand-ins here; what happens to their errors is real.
 """
 import contextlib
 import os
+import subprocess
 import sys
 import tempfile
 from types import SimpleNamespace
@@ -19,6 +20,7 @@ from bench.scenarios import lifecycle, measures, runner, tools
 from bench.scenarios.columns import COLUMNS
 from bench.scenarios.registry import MEASURES, Measure
 from bench.scenarios.table import BY_NAME
+from bench.systems import apache_kafka
 from bench.systems import fleet as fleets
 from bench.systems.system import NotServing
 from tap import Tap
@@ -172,6 +174,24 @@ def a_node_that_does_not_come_back(t):
     t.equal(run.trouble, ["after it, Apache Kafka: node 2 is back: not within 0.01 s"], "a stall that was measured counts though the node is not back")
 
 
+def a_node_that_does_not_stop(t):
+    kafka = apache_kafka.ApacheKafka("x")
+    for node, command in ((1, "trap '' TERM; echo up; while :; do sleep 0.1; done"), (2, "echo up; exec sleep 300")):
+        kafka.processes[node] = subprocess.Popen(["sh", "-c", command], stdout=subprocess.PIPE, text=True)
+        kafka.processes[node].stdout.readline()
+    both = list(kafka.processes.values())
+    with t.case("a stop that has to be enforced is not taken for a clean one"):
+        try:
+            kafka.stop_node(1, seconds=0.1)
+            raise AssertionError("it was")
+        except NotServing as error:
+            assert str(error) == "Apache Kafka: node 1 had not stopped 0.1 s after SIGTERM", error
+    kafka.stop_node(2)
+    t.equal([process.returncode for process in both], [-9, -15], "what ends by itself is left to it")
+    for process in both:
+        process.stdout.close()
+
+
 def what_tools_are_asked(t):
     given = FakeTools(bytes=10**9, seconds=1.0, client_cpu_s=0.5, mb_per_s=1000.0, msgs_per_s=1000.0)
     run = measures.Run(BY_NAME["drain-4"], COLUMNS["brokerd"], FakeSystem("x"), given, None, None, 1.0, kept={"topic": "read"})
@@ -189,7 +209,7 @@ def what_tools_are_asked(t):
 
 def main():
     with Tap() as t:
-        for part in (a_system_that_does_not_start, a_system_that_is_slow, what_cannot_be_cleared_up, a_node_that_does_not_come_back, what_tools_are_asked):
+        for part in (a_system_that_does_not_start, a_system_that_is_slow, what_cannot_be_cleared_up, a_node_that_does_not_come_back, a_node_that_does_not_stop, what_tools_are_asked):
             part(t)
 
 
