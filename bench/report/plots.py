@@ -15,10 +15,11 @@ def medians(scenario, key):
 
 def groups_of(scenarios, keys):
     """[(what is below the bars, {column: median})]: a group for each scenario and metric that were measured."""
-    found = [(scenario, key, medians(scenario, key)) for scenario in scenarios for key in keys if key in scenario["metrics"]]
-    several = len({key for _, key, _ in found}) > 1
-    return [(scenario["short"] + (f", {METRICS[key].title}" if several and len(scenario["metrics"]) > 1 else ""), values)
-            for scenario, key, values in found if values]
+    found = []
+    for scenario in scenarios:
+        own = [key for key in keys if key in scenario["metrics"]]
+        found += [(scenario["short"] + (f": {key.partition('_')[0]}" if len(own) > 1 else ""), medians(scenario, key)) for key in own]
+    return [(name, values) for name, values in found if values]
 
 
 def bar_plots(file, scenarios, keys, title, log_y=False):

@@ -9,8 +9,8 @@ a system has one colour in all plots of a report.
 import math
 from html import escape
 
-WIDTH, HEIGHT = 1000, 440
-LEFT, RIGHT, TOP, BOTTOM = 78, 24, 56, 74
+WIDTH, HEIGHT = 1000, 452
+LEFT, RIGHT, TOP, BOTTOM = 78, 24, 56, 86
 COLOURS = {"brokerd (fsync)": "#1f6f8b", "brokerd, no fsync": "#66b3c9", "Kafka, no fsync": "#c8553d",
            "Kafka, flush.messages=1": "#e9a178", "ceiling, fsync": "#555555", "ceiling, no fsync": "#aaaaaa",
            "brokerd": "#1f6f8b", "Apache Kafka": "#c8553d", "PostgreSQL": "#6b5b95"}

@@ -178,7 +178,7 @@ def several(t):
     lives = [result_of(BY_NAME["partitions-10000"], {"kafka": [sample(1, start_s=9, recover_s=20, stop_s=3, memory_mib=900, helper_mib=0)]}),
              result_of(BY_NAME["failover"], {"kafka": [sample(1, stall_s=9)]})]
     text = plots.all_plots(results(*lives))["times.svg"][1]
-    t.equal([text.count(f">{name}<") for name in ("10,000 partitions, start", "10,000 partitions, start after SIGKILL", "10,000 partitions, clean stop", "failover")],
+    t.equal([text.count(f">{name}<") for name in ("10,000 partitions: start", "10,000 partitions: recover", "10,000 partitions: stop", "failover")],
             [1, 1, 1, 1], "starts, stops and failovers have a plot")
 
 
