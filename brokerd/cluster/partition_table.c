@@ -329,6 +329,8 @@ apply_partition(PartitionTable *t, Partition *p, const MetaPartition *meta)
 	else
 		forget_due(t, p);
 	set_leading(t, p, leads && p->is_replica);
+	if (p->log != NULL)
+		log_set_followed(p->log, p->leading && p->n_replicas > 1);
 	apply_replication(t, p, meta);
 	partition_advance(t, p);
 }

@@ -126,6 +126,7 @@ begin_op(Log *log, LogSegment *s, const uint8_t *buf, int64_t base_offset)
 	op->pos = s->size;
 	op->base_offset = base_offset;
 	op->sync = !log_is_relaxed(log);
+	op->followed = log->followed;
 	op->prev_end_offset = s->end_offset;
 	op->prev_bytes_since_index = s->bytes_since_index;
 	op->prev_max_timestamp = s->max_timestamp;

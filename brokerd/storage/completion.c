@@ -36,23 +36,32 @@ signal_and_unlock(Completions *c)
 	}
 }
 
-void
-completions_post_ops(Completions *c, WriteOp *first, WriteOp *last)
+/* Called with the mutex held. */
+static void
+add_ops(Completions *c, WriteOp *first, WriteOp *last)
 {
-	pthread_mutex_lock(&c->mutex);
 	if (c->ops_last != NULL)
 		c->ops_last->next = first;
 	else
 		c->ops = first;
 	c->ops_last = last;
 	last->next = NULL;
+}
+
+void
+completions_post_ops(Completions *c, WriteOp *first, WriteOp *last)
+{
+	pthread_mutex_lock(&c->mutex);
+	add_ops(c, first, last);
 	signal_and_unlock(c);
 }
 
 void
-completions_post_segment(Completions *c, LogSegment *s, int64_t end, int error)
+completions_post_segment(Completions *c, LogSegment *s, int64_t end, int error, WriteOp *first, WriteOp *last)
 {
 	pthread_mutex_lock(&c->mutex);
+	if (first != NULL)
+		add_ops(c, first, last);
 	if (end > s->done_end)
 		s->done_end = end;
 	if (error != 0)

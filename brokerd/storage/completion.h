@@ -34,8 +34,9 @@ typedef struct Completed
 bool completions_init(Completions *c);
 void completions_free(Completions *c);
 void completions_post_ops(Completions *c, WriteOp *first, WriteOp *last);
-/* A sync of the segment ended: up to `end` is on disk, or `error`. */
-void completions_post_segment(Completions *c, LogSegment *s, int64_t end, int error);
+/* A sync of the segment ended: up to `end` is on disk, or `error`.  With it come ops, if not NULL. */
+void completions_post_segment(Completions *c, LogSegment *s, int64_t end, int error, WriteOp *first,
+							  WriteOp *last);
 void completions_post_job(Completions *c, Job *job);
 /* False: there is nothing. */
 bool completions_take(Completions *c, Completed *out);

@@ -71,6 +71,9 @@ note_written(Log *log, WriteOp *op)
 		}
 	}
 	log_advance_synced(log);
+	/* Its sync came first. */
+	if (log->in_unsynced && log->synced_end >= log->appended_end)
+		log_note_unsynced(log, 0);
 	log_changed(log);
 }
 

@@ -161,6 +161,7 @@ struct WriteOp
 	int64_t end_offset;
 	int64_t start_us; /* when it was queued */
 	bool sync;        /* acks wait for the disk */
+	bool followed;    /* of the log, when it was queued */
 	bool final;
 	int error; /* errno; ECANCELED: an earlier op of the log failed */
 	void (*release)(void *owner);
@@ -206,6 +207,7 @@ struct Log
 	LogState state;
 	bool deleted;
 	bool quarantined;
+	bool followed; /* others read up to the written end: log_set_followed() */
 	bool in_changed;
 	bool in_unsynced;
 	bool need_resume;    /* the writer dropped ops: tell it to go on once nothing is in flight */

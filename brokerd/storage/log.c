@@ -71,6 +71,7 @@ log_new(LogManager *m, const char *name)
 	log->last_append_ms = log->stop_snapshot = -1;
 	log->flush_due_ms = log->producers_due_ms = INT64_MAX;
 	log->due_index = -1;
+	log->followed = true;
 	log->retention_from_ms = clock_wall_ms() + log->m->opt.retention_interval_ms;
 	log->due_ms = INT64_MAX;
 	return log;
@@ -175,6 +176,12 @@ log_path(const Log *log, const char *file, char *out, size_t cap)
 		return -1;
 	}
 	return n;
+}
+
+void
+log_set_followed(Log *log, bool followed)
+{
+	log->followed = followed;
 }
 
 static void

@@ -150,6 +150,9 @@ Log *log_manager_next(LogManager *m, Log *after); /* iterate; NULL starts */
 int log_manager_count(const LogManager *m);
 
 void log_set_config(Log *log, const LogConfig *config);
+/* Followers read it up to the written end (so it is at first).  Otherwise the loop need not hear of a write before its
+ * sync: written_end and the release of buffers may then come with synced_end. */
+void log_set_followed(Log *log, bool followed);
 void log_set_user(Log *log, void *user); /* the layer above hangs its partition here */
 void *log_user(const Log *log);
 const char *log_topic(const Log *log);

@@ -4,6 +4,8 @@
 #ifndef BROKERD_STORAGE_MANAGER_H
 #define BROKERD_STORAGE_MANAGER_H
 
+#include <semaphore.h>
+
 #include "brokerd/storage/clean_marker.h"
 #include "brokerd/storage/completion.h"
 #include "brokerd/storage/internal.h"
@@ -17,7 +19,8 @@ typedef struct Writer
 	pthread_t thread;
 	bool running;
 	pthread_mutex_t mutex;
-	pthread_cond_t wake;
+	sem_t wake; /* posted once for each `waiting` that is taken back: what a condition variable does with
+							* a system call more, as its mutex counts as contended after a wait */
 	WriteOp *first, *last; /* from the loop */
 	bool waiting;
 	bool stopping;
@@ -25,7 +28,7 @@ typedef struct Writer
 	/* the writer's own */
 	LogSegment *dirty, *dirty_last;
 	int ndirty;
-	LogSegment *round; /* what the running round covers */
+	WriteOp *held, *held_last; /* written, and nobody asks before they are synced, too */
 } Writer;
 
 /* The sync workers: each takes one file of the round; or one of them does a syncfs for all. */
@@ -111,6 +114,10 @@ bool writer_start(LogManager *m);
 void writer_stop(LogManager *m); /* after everything queued is written and synced */
 WriteOp *writer_op(LogManager *m, OpKind kind, Log *log, LogSegment *segment); /* loop: from the free list */
 void writer_push(LogManager *m, WriteOp *op);
+/* With the mutex, which is released: the writer looks again. */
+void writer_wake_and_unlock(Writer *w);
+/* Writer thread: what is held goes to the loop, without a sync. */
+void writer_post_held(LogManager *m);
 void writer_resume(Log *log); /* loop, nothing of the log in flight: writes are taken again */
 
 /* ---- sync.c ---- */

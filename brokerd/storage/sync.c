@@ -78,18 +78,19 @@ sync_file(LogManager *m, LogSegment *s)
 
 /* A file of the round is done.  The last one lets the writer start the next round. */
 static void
-file_done(LogManager *m, LogSegment *s, int64_t end, int error)
+file_done(LogManager *m, LogSegment *s, int64_t end, int error, WriteOp *first, WriteOp *last)
 {
 	Writer *w = &m->writer;
 
 	if (error == 0)
 		s->sync.new_file = false;
 	/* Posted before the round is over, and the segment is not touched after: a barrier op may let it go. */
-	completions_post_segment(&m->completions, s, error == 0 ? end : 0, error);
+	completions_post_segment(&m->completions, s, error == 0 ? end : 0, error, first, last);
 	pthread_mutex_lock(&w->mutex);
 	if (--w->round_left == 0)
-		pthread_cond_signal(&w->wake);
-	pthread_mutex_unlock(&w->mutex);
+		writer_wake_and_unlock(w);
+	else
+		pthread_mutex_unlock(&w->mutex);
 }
 
 static void
@@ -106,7 +107,7 @@ sync_whole(LogManager *m, LogSegment *files)
 		files = s->sync.round_next;
 		if (error == 0)
 			atomic_store(&s->log->new_dir, false);
-		file_done(m, s, s->sync.round_end, error);
+		file_done(m, s, s->sync.round_end, error, NULL, NULL);
 	}
 }
 
@@ -133,14 +134,17 @@ syncer_start_round(LogManager *m, bool queue_is_empty)
 	if (files != NULL && n == 1 && queue_is_empty)
 	{
 		int64_t end = files->sync.round_end;
+		WriteOp *held = w->held, *held_last = w->held_last;
 		int error;
 
+		w->held = w->held_last = NULL;
 		atomic_store(&y->started_us[SYNC_WORKERS_MAX], clock_boot_us());
 		error = sync_file(m, files);
 		atomic_store(&y->started_us[SYNC_WORKERS_MAX], 0);
-		file_done(m, files, end, error);
+		file_done(m, files, end, error, held, held_last);
 		return;
 	}
+	writer_post_held(m);
 	pthread_mutex_lock(&y->mutex);
 	y->files = files;
 	y->whole = n > SYNC_BY_FILE;
@@ -181,7 +185,7 @@ worker_main(void *arg)
 		{
 			int error = sync_file(m, s);
 
-			file_done(m, s, end, error);
+			file_done(m, s, end, error, NULL, NULL);
 		}
 		atomic_store(&y->started_us[slot], 0);
 		pthread_mutex_lock(&y->mutex);

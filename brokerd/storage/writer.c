@@ -44,7 +44,6 @@ void
 writer_push(LogManager *m, WriteOp *op)
 {
 	Writer *w = &m->writer;
-	bool wake;
 
 	op->next = NULL;
 	pthread_mutex_lock(&w->mutex);
@@ -53,11 +52,39 @@ writer_push(LogManager *m, WriteOp *op)
 	else
 		w->first = op;
 	w->last = op;
-	wake = w->waiting;
+	writer_wake_and_unlock(w);
+}
+
+void
+writer_wake_and_unlock(Writer *w)
+{
+	bool wake = w->waiting;
+
 	w->waiting = false;
 	pthread_mutex_unlock(&w->mutex);
 	if (wake)
-		pthread_cond_signal(&w->wake);
+		sem_post(&w->wake);
+}
+
+/* With the mutex, which is free meanwhile. */
+static void
+sleep_until_woken(Writer *w)
+{
+	w->waiting = true;
+	pthread_mutex_unlock(&w->mutex);
+	while (sem_wait(&w->wake) != 0)
+		; /* EINTR */
+	pthread_mutex_lock(&w->mutex);
+}
+
+void
+writer_post_held(LogManager *m)
+{
+	Writer *w = &m->writer;
+
+	if (w->held != NULL)
+		completions_post_ops(&m->completions, w->held, w->held_last);
+	w->held = w->held_last = NULL;
 }
 
 void
@@ -79,7 +106,7 @@ wait_for_round(LogManager *m)
 
 	pthread_mutex_lock(&w->mutex);
 	while (w->round_left > 0)
-		pthread_cond_wait(&w->wake, &w->mutex);
+		sleep_until_woken(w);
 	pthread_mutex_unlock(&w->mutex);
 }
 
@@ -324,8 +351,17 @@ run_op(LogManager *m, WriteOp *op)
 	}
 }
 
+/* Nobody wants to know that they are written before they are synced: a wake-up of the loop for both is enough. */
+static bool
+can_be_held(const WriteOp *op)
+{
+	while (op != NULL && op->kind == OP_WRITE && op->sync && !op->followed && op->error == 0)
+		op = op->batch_next;
+	return op == NULL;
+}
+
 static void
-run_log(LogManager *m, Log *log)
+run_log(LogManager *m, Log *log, bool may_hold)
 {
 	WriteOp *op = log->writer.first, *first = op, *last = log->writer.last;
 
@@ -347,13 +383,19 @@ run_log(LogManager *m, Log *log)
 	}
 	for (op = first; op != NULL; op = op->batch_next)
 		op->next = op->batch_next;
-	completions_post_ops(&m->completions, first, last);
+	if (may_hold && can_be_held(first))
+	{
+		m->writer.held = first;
+		m->writer.held_last = last;
+	}
+	else
+		completions_post_ops(&m->completions, first, last);
 }
 
 static void
 run_turn(LogManager *m, WriteOp *ops)
 {
-	Log *touched = NULL, **tail = &touched;
+	Log *touched = NULL, **tail = &touched, *only;
 
 	directory_mark_unclean(m);
 	while (ops != NULL)
@@ -374,13 +416,14 @@ run_turn(LogManager *m, WriteOp *ops)
 			log->writer.last->batch_next = op;
 		log->writer.last = op;
 	}
+	only = touched->writer.next_touched == NULL ? touched : NULL;
 	while (touched != NULL)
 	{
 		Log *log = touched;
 
 		/* Once its ops are posted the loop may free the log: the link is read before. */
 		touched = log->writer.next_touched;
-		run_log(m, log);
+		run_log(m, log, log == only);
 	}
 }
 
@@ -397,11 +440,7 @@ writer_main(void *arg)
 
 		while (w->first == NULL && (w->ndirty == 0 || w->round_left > 0) &&
 			   !(w->stopping && w->round_left == 0))
-		{
-			w->waiting = true;
-			pthread_cond_wait(&w->wake, &w->mutex);
-			w->waiting = false;
-		}
+			sleep_until_woken(w);
 		ops = w->first;
 		if (ops == NULL && w->ndirty == 0)
 			break; /* stopping, all written and synced */
@@ -418,6 +457,12 @@ writer_main(void *arg)
 			syncer_start_round(m, idle);
 			pthread_mutex_lock(&w->mutex);
 		}
+		else if (w->held != NULL)
+		{
+			pthread_mutex_unlock(&w->mutex);
+			writer_post_held(m);
+			pthread_mutex_lock(&w->mutex);
+		}
 	}
 	pthread_mutex_unlock(&w->mutex);
 	return NULL;
@@ -429,7 +474,7 @@ writer_start(LogManager *m)
 	Writer *w = &m->writer;
 
 	pthread_mutex_init(&w->mutex, NULL);
-	pthread_cond_init(&w->wake, NULL);
+	sem_init(&w->wake, 0, 0);
 	w->running = storage_thread_start(&w->thread, "log-writer", writer_main, m);
 	return w->running;
 }
@@ -443,10 +488,9 @@ writer_stop(LogManager *m)
 		return;
 	pthread_mutex_lock(&w->mutex);
 	w->stopping = true;
-	pthread_cond_signal(&w->wake);
-	pthread_mutex_unlock(&w->mutex);
+	writer_wake_and_unlock(w);
 	pthread_join(w->thread, NULL);
 	w->running = false;
 	pthread_mutex_destroy(&w->mutex);
-	pthread_cond_destroy(&w->wake);
+	sem_destroy(&w->wake);
 }

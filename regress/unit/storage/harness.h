@@ -38,6 +38,9 @@ typedef struct Harness
 	int32_t epoch;
 } Harness;
 
+/* Of logs that harness_log() gives: do others read up to the written end? */
+static bool harness_followed = true;
+
 static WUuid harness_topic_id = {{1, 2, 3, 4, 5, 6, 0x47, 8, 0x89, 10, 11, 12, 13, 14, 15, 16}};
 
 static void
@@ -141,6 +144,8 @@ harness_log(Harness *h, const char *topic, int32_t partition)
 	}
 	else
 		log_set_config(log, &h->config);
+	if (log != NULL)
+		log_set_followed(log, harness_followed);
 	return log;
 }
 

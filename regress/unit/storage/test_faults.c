@@ -54,6 +54,71 @@ test_failed_sync(void)
 	harness_remove(h.dir);
 }
 
+/* A log that nobody follows: the loop is told of a write with its sync, and of each with what others there are. */
+static void
+test_told_once(void)
+{
+	Harness h;
+	Log *log;
+	LogAppend a;
+
+	harness_init(&h, "once");
+	harness_open(&h);
+	log = harness_log(&h, "t", 0);
+	harness_append_synced(&h, log, &(BatchSpec){0});
+	for (int followed = 0; followed <= 1; followed++)
+	{
+		int64_t end = log_appended_end(log);
+
+		log_set_followed(log, followed);
+		faultfs_rules("fdatasync t-0/ delay:300 1\n");
+		harness_append(&h, log, &(BatchSpec){0}, &a);
+		harness_wait(&h, log_written_end(log) > end);
+		is_int(log_synced_end(log), followed ? end : end + 1,
+			   followed ? "followers hear of a write before it is synced" : "nobody else does");
+		/* What comes meanwhile is written while the sync runs, and has the next one. */
+		faultfs_rules("fdatasync t-0/ delay:300 1\n");
+		for (int i = 0; i < 20; i++)
+			harness_append(&h, log, &(BatchSpec){0}, &a);
+		harness_wait(&h, log_synced_end(log) == a.end_offset);
+		is_int(log_synced_end(log), a.end_offset, "all that comes is synced");
+		is_int(h.released, a.end_offset, "and all buffers come back");
+		is_int(harness_count_batches(&h, log, 0, 10000), a.end_offset, "it is read");
+	}
+	/* Each comes while the sync of the one before may still run. */
+	log_set_followed(log, false);
+	faultfs_rules("");
+	for (int i = 0; i < 300; i++)
+	{
+		harness_append(&h, log, &(BatchSpec){0}, &a);
+		if (i % 3 != 0)
+			harness_turn(&h);
+	}
+	harness_wait(&h, log_synced_end(log) == a.end_offset);
+	is_int(log_synced_end(log), a.end_offset, "one after another, too");
+	harness_wait(&h, h.released == a.end_offset);
+	is_int(h.released, a.end_offset, "with their buffers");
+	harness_close(&h);
+	harness_remove(h.dir);
+}
+
+/* The log has nothing that waits for the disk any more, also when a write and its sync were told of at once. */
+static void
+test_nothing_waits(void)
+{
+	Harness h;
+	LogDirStats stats;
+
+	harness_init(&h, "waits");
+	harness_open(&h);
+	harness_append_synced(&h, harness_log(&h, "t", 0), &(BatchSpec){0});
+	usleep(20000);
+	log_manager_stats(h.m, &stats);
+	is_int(stats.oldest_unsynced_ms, 0, "nothing waits for a sync");
+	harness_close(&h);
+	harness_remove(h.dir);
+}
+
 /* An error of syncfs counts against every file of the round. */
 static void
 test_failed_syncfs(void)
@@ -308,12 +373,19 @@ test_full_file_system(void)
 int
 main(void)
 {
-	test_failed_sync();
-	test_failed_syncfs();
-	test_no_space();
-	test_no_space_roll();
+	for (int alone = 0; alone <= 1; alone++)
+	{
+		harness_followed = !alone;
+		printf("# logs that %s\n", alone ? "nobody follows" : "others follow");
+		test_failed_sync();
+		test_failed_syncfs();
+		test_no_space();
+		test_no_space_roll();
+		test_write_error();
+		test_nothing_waits();
+	}
+	test_told_once();
 	test_create();
-	test_write_error();
 	test_full_file_system();
 	test_stuck();
 	return tap_done();
