@@ -29,6 +29,7 @@ typedef struct ApiCall
 	Arena *arena;
 	void (*cancelled)(struct ApiCall *call); /* the client went while the call was pending; may be NULL */
 	void *op;                                /* the handler's own state */
+	uint64_t parked;                         /* groups_park()'s number; 0: not parked */
 } ApiCall;
 
 typedef void (*ApiHandler)(ApiCall *call);

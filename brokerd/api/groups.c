@@ -482,27 +482,18 @@ groups_stop(Groups *groups)
 void
 groups_free(Groups *groups)
 {
-	Parked *p, *tmp;
-
 	if (groups == NULL)
 		return;
 	groups->stopped = true;
 	ev_timer_stop(groups->broker->loop, &groups->timer);
 	ev_timer_stop(groups->broker->loop, &groups->housekeeping);
 	ev_timer_stop(groups->broker->loop, &groups->batch_retry);
-	HASH_ITER (hh, groups->parked, p, tmp)
-	{
-		ev_timer_stop(groups->broker->loop, &p->late);
-		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): what HASH_ITER gives is in the hash */
-		HASH_DEL(groups->parked, p);
-		free(p);
-	}
+	groups_free_parked(groups);
 	groups_drop_saves(groups, -1);
 	groups_drop_requests(groups);
 	commit_queue_free(groups->commits);
 	group_set_free(groups->set);
-	free(groups->batch_entries);
-	free(groups->entry_rows);
+	groups_free_batch(groups);
 	free(groups->after_group);
 	free(groups);
 }

@@ -3,6 +3,8 @@
 
 #include "brokerd/api/groups_internal.h"
 
+#define PLACES_MAX (1 << 24)
+
 /* It is parked no more; the call is the caller's to end. */
 static ApiCall *
 unpark(Parked *p)
@@ -11,20 +13,31 @@ unpark(Parked *p)
 	ApiCall *call = p->call;
 
 	ev_timer_stop(groups->broker->loop, &p->late);
-	HASH_DELETE(hh, groups->parked, p);
-	HASH_DELETE(by_call, groups->parked_calls, p);
-	free(p);
+	p->id = 0;
+	p->call = NULL;
+	p->next_free = groups->free_parked;
+	groups->free_parked = p;
 	call->cancelled = NULL;
+	call->parked = 0;
 	return call;
+}
+
+static Parked *
+find(Groups *groups, uint64_t id)
+{
+	uint64_t place = id % PLACES_MAX;
+
+	return id != 0 && place < (uint64_t) groups->n_places && groups->places[place]->id == id
+			   ? groups->places[place]
+			   : NULL;
 }
 
 /* The state machine keeps the member, as Kafka does; only nobody is answered. */
 static void
 on_client_gone(ApiCall *call)
 {
-	Parked *p;
+	Parked *p = find(call->broker->groups, call->parked);
 
-	HASH_FIND(by_call, call->broker->groups->parked_calls, &call, sizeof(call), p);
 	if (p != NULL)
 		(void) unpark(p);
 	api_no_reply(call);
@@ -32,31 +45,51 @@ on_client_gone(ApiCall *call)
 
 static void on_late(struct ev_loop *loop, ev_timer *timer, int revents);
 
-uint64_t
-groups_park(Groups *groups, ApiCall *call)
+static Parked *
+new_place(Groups *groups)
 {
 	Parked *p = calloc(1, sizeof(*p));
 
-	if (p == NULL)
+	if (groups->n_places == groups->places_cap)
+	{
+		groups->places_cap = groups->places_cap > 0 ? groups->places_cap * 2 : 16;
+		groups->places = realloc(groups->places, (size_t) groups->places_cap * sizeof(Parked *));
+	}
+	/* A connection has one at a time: there are never so many. */
+	if (p == NULL || groups->places == NULL || groups->n_places == PLACES_MAX)
 		abort();
-	p->id = ++groups->last_id;
-	p->call = call;
 	p->groups = groups;
+	p->place = groups->n_places;
+	groups->places[groups->n_places++] = p;
+	return p;
+}
+
+uint64_t
+groups_park(Groups *groups, ApiCall *call)
+{
+	Parked *p = groups->free_parked;
+
+	if (p != NULL)
+		groups->free_parked = p->next_free;
+	else
+		p = new_place(groups);
+	p->id = call->parked = ++groups->last_id * PLACES_MAX + (uint64_t) p->place;
+	p->call = call;
 	ev_timer_init(&p->late, on_late, 0., 0.);
 	p->late.data = p;
-	HASH_ADD(hh, groups->parked, id, sizeof(p->id), p);
-	HASH_ADD(by_call, groups->parked_calls, call, sizeof(p->call), p);
 	call->cancelled = on_client_gone;
 	return p->id;
 }
 
-static Parked *
-find(Groups *groups, uint64_t id)
+void
+groups_free_parked(Groups *groups)
 {
-	Parked *p;
-
-	HASH_FIND(hh, groups->parked, &id, sizeof(id), p);
-	return p;
+	for (int32_t i = 0; i < groups->n_places; i++)
+	{
+		ev_timer_stop(groups->broker->loop, &groups->places[i]->late);
+		free(groups->places[i]);
+	}
+	free(groups->places);
 }
 
 ApiCall *

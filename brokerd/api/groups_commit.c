@@ -97,21 +97,14 @@ put_metadata(MetaText *t, WStr s)
 	meta_text_puts(t, "\"");
 }
 
-typedef struct BatchText
-{
-	MetaText groups, slots, epochs, generations; /* of an entry, and topics */
-	MetaText entries, topics, partitions, offsets, leader_epochs, metadata;
-} BatchText;
-
-#define BATCH_TEXTS (sizeof(BatchText) / sizeof(MetaText))
+#define BATCH_TEXTS     (sizeof(BatchText) / sizeof(MetaText))
+#define BATCH_TEXT_KEEP ((size_t) 256 * 1024) /* what a larger one took is given back */
 
 static void
 put_entry(BatchText *t, const CommitOut *row)
 {
-	char *id = strndup(row->group_id.s, (size_t) row->group_id.len);
-
 	put_item(&t->groups, ",");
-	meta_text_element(&t->groups, id);
+	meta_text_element_of(&t->groups, row->group_id.s, (size_t) row->group_id.len);
 	put_item(&t->slots, ",");
 	meta_text_int(&t->slots, row->slot);
 	put_item(&t->epochs, ",");
@@ -120,7 +113,6 @@ put_entry(BatchText *t, const CommitOut *row)
 	meta_text_int(&t->generations, row->generation);
 	put_item(&t->topics, ",");
 	meta_text_uuid(&t->topics, &row->row->topic_id);
-	free(id);
 }
 
 static void
@@ -169,10 +161,11 @@ static void
 done_batch(Groups *groups, const MetaResult *r)
 {
 	int rows = meta_result_rows(r);
-	CommitRefused *refused = calloc((size_t) rows + 1, sizeof(*refused));
+	/* Mostly none is. */
+	CommitRefused *refused = rows > 0 ? calloc((size_t) rows, sizeof(*refused)) : NULL;
 	int32_t n = 0;
 
-	if (refused == NULL)
+	if (rows > 0 && refused == NULL)
 		abort();
 	for (int i = 0; i < rows; i++)
 	{
@@ -212,27 +205,49 @@ on_batch(void *ctx, const MetaResult *r)
 }
 
 static void
+reserve_entries(Groups *groups, int32_t rows)
+{
+	if (rows <= groups->entry_rows_cap)
+		return;
+	groups->entry_rows_cap = rows;
+	groups->entry_rows = realloc(groups->entry_rows, (size_t) rows * sizeof(int32_t));
+	if (groups->entry_rows == NULL)
+		abort();
+}
+
+void
+groups_free_batch(Groups *groups)
+{
+	MetaText *all = (MetaText *) &groups->batch_text;
+
+	for (size_t i = 0; i < BATCH_TEXTS; i++)
+		meta_text_free(&all[i]);
+	free(groups->entry_rows);
+}
+
+static void
 call_batch(Groups *groups)
 {
 	const CommitBatch *batch = groups->batch;
-	BatchText text = {0};
-	MetaText *all = (MetaText *) &text;
+	BatchText *text = &groups->batch_text;
+	MetaText *all = (MetaText *) text;
 	const char *params[2 + BATCH_TEXTS] = {NULL};
 
-	groups->entry_rows = realloc(groups->entry_rows, ((size_t) batch->row_count + 1) * sizeof(int32_t));
-	if (groups->entry_rows == NULL)
-		abort();
+	reserve_entries(groups, batch->row_count);
 	groups->entry_count = 0;
 	for (size_t i = 0; i < BATCH_TEXTS; i++)
+	{
+		meta_text_reset(&all[i]);
 		meta_text_puts(&all[i], "{");
+	}
 	for (int32_t i = 0; i < batch->row_count; i++)
 	{
 		if (i == 0 || !same_entry(&batch->rows[i - 1], &batch->rows[i]))
 		{
 			groups->entry_rows[groups->entry_count++] = i;
-			put_entry(&text, &batch->rows[i]);
+			put_entry(text, &batch->rows[i]);
 		}
-		put_row(&text, &batch->rows[i], groups->entry_count);
+		put_row(text, &batch->rows[i], groups->entry_count);
 	}
 	for (size_t i = 0; i < BATCH_TEXTS; i++)
 	{
@@ -243,7 +258,8 @@ call_batch(Groups *groups)
 	meta_call(groups->broker->meta, META_GROUP_COMMIT, params, 2 + BATCH_TEXTS, groups_now() + GROUPS_CALL_MS,
 			  on_batch, groups);
 	for (size_t i = 0; i < BATCH_TEXTS; i++)
-		meta_text_free(&all[i]);
+		if (all[i].size > BATCH_TEXT_KEEP)
+			meta_text_free(&all[i]);
 }
 
 void

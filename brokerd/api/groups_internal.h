@@ -3,7 +3,6 @@
 #define BROKERD_API_GROUPS_INTERNAL_H
 
 #include <ev.h>
-#include <uthash.h>
 
 #include "brokerd/api/groups.h"
 #include "brokerd/base/clock.h"
@@ -21,17 +20,24 @@ enum
 		10000 /* requests are looked for so often, and each half second for so long after a sign of one */
 };
 
-/* A call that is answered later. */
+/* A call that is answered later.  Used again and again: there are as many as there ever were at once. */
 typedef struct Parked
 {
-	uint64_t id;
+	uint64_t id; /* its place and, above that, a number that no other has; 0: free */
 	ApiCall *call;
 	Groups *groups;
 	ev_timer late; /* the answer waits for this */
 	int16_t late_error;
-	UT_hash_handle hh;
-	UT_hash_handle by_call;
+	int32_t place;
+	struct Parked *next_free;
 } Parked;
+
+/* The parameters of a call of commit_offsets_1 that are arrays. */
+typedef struct BatchText
+{
+	MetaText groups, slots, epochs, generations; /* of an entry, and topics */
+	MetaText entries, topics, partitions, offsets, leader_epochs, metadata;
+} BatchText;
 
 /* A save on its way: the call's parameters, kept until it is settled. */
 typedef struct SaveJob
@@ -70,8 +76,10 @@ struct Groups
 	int64_t registered_epoch;
 
 	/* Parked calls. */
-	Parked *parked;
-	Parked *parked_calls; /* the same, by call */
+	Parked **places;
+	int32_t n_places;
+	int32_t places_cap;
+	Parked *free_parked;
 	uint64_t last_id;
 
 	/* Saves that wait for a batch of commits, and those under way. */
@@ -81,8 +89,9 @@ struct Groups
 	/* Commits. */
 	CommitQueue *commits;
 	const CommitBatch *batch;
-	int32_t *batch_entries; /* of each row: its (group, generation), from 1 */
-	int32_t *entry_rows;    /* of each of these: one row */
+	BatchText batch_text; /* its memory stays for the next batch */
+	int32_t *entry_rows;  /* of each (group, generation): one row */
+	int32_t entry_rows_cap;
 	int32_t entry_count;
 	bool batch_calling;
 	ev_timer batch_retry;
@@ -108,6 +117,7 @@ void groups_slot_gone(Groups *groups, int32_t slot);
 
 /* groups_answer.c */
 void groups_answer(Groups *groups, const GroupAction *action);
+void groups_free_parked(Groups *groups);
 
 /* groups_save.c */
 void groups_save(Groups *groups, const GroupAction *action);
@@ -116,6 +126,7 @@ void groups_drop_saves(Groups *groups, int32_t slot); /* -1: all */
 
 /* groups_commit.c */
 void groups_send_batch(Groups *groups);
+void groups_free_batch(Groups *groups);
 void groups_commit_answer(void *arg, uint64_t request, int16_t error);
 
 /* groups_request.c */

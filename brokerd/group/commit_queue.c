@@ -9,6 +9,7 @@
 typedef struct Entry
 {
 	struct Entry *next;
+	size_t size; /* of the allocation */
 	uint64_t request;
 	WStr group_id;
 	int32_t slot;
@@ -20,6 +21,10 @@ typedef struct Entry
 	int32_t row_count;
 	CommitRow rows[];
 } Entry;
+
+/* An ordinary request; what is larger is not kept to be used again. */
+#define ENTRY_SIZE       ((size_t) 512)
+#define FREE_ENTRIES_MAX 256
 
 typedef struct EntryList
 {
@@ -39,6 +44,10 @@ struct CommitQueue
 	uint32_t batches; /* numbers given */
 	CommitOut *rows;  /* of the batch that is out */
 	int32_t rows_cap;
+	struct Sorted *sorted; /* while it is made */
+	int32_t sorted_cap;
+	Entry *free_entries; /* of ENTRY_SIZE bytes each */
+	int32_t n_free_entries;
 	CommitBatch batch;
 };
 
@@ -96,6 +105,40 @@ commit_queue_new(int32_t max_rows, CommitAnswerFn answer, void *arg)
 	return q;
 }
 
+static Entry *
+entry_new(CommitQueue *q, size_t size)
+{
+	Entry *e = q->free_entries;
+
+	if (e == NULL || size > ENTRY_SIZE)
+	{
+		size = size > ENTRY_SIZE ? size : ENTRY_SIZE;
+		e = group_alloc(size);
+	}
+	else
+	{
+		size = ENTRY_SIZE;
+		q->free_entries = e->next;
+		q->n_free_entries--;
+	}
+	memset(e, 0, sizeof(*e));
+	e->size = size;
+	return e;
+}
+
+static void
+entry_free(CommitQueue *q, Entry *e)
+{
+	if (e->size != ENTRY_SIZE || q->n_free_entries == FREE_ENTRIES_MAX)
+	{
+		free(e);
+		return;
+	}
+	e->next = q->free_entries;
+	q->free_entries = e;
+	q->n_free_entries++;
+}
+
 static void
 free_all(EntryList *list)
 {
@@ -110,6 +153,14 @@ commit_queue_free(CommitQueue *q)
 		return;
 	free_all(&q->waiting);
 	free_all(&q->out);
+	while (q->free_entries != NULL)
+	{
+		Entry *e = q->free_entries;
+
+		q->free_entries = e->next;
+		free(e);
+	}
+	free(q->sorted);
 	free(q->rows);
 	free(q);
 }
@@ -134,7 +185,7 @@ commit_queue_add(CommitQueue *q, int64_t now, const CommitRequest *in)
 
 	for (int32_t i = 0; i < in->row_count; i++)
 		size += in->rows[i].metadata.len > 0 ? (size_t) in->rows[i].metadata.len : 0;
-	e = group_alloc(size);
+	e = entry_new(q, size);
 	p = (char *) (e->rows + in->row_count);
 	e->request = in->request;
 	e->group_id = copy_bytes(&p, in->group_id);
@@ -216,16 +267,23 @@ compare_sorted(const void *a, const void *b)
 static void
 fill_batch(CommitQueue *q, int32_t rows)
 {
-	Sorted *sorted = group_alloc((size_t) (rows > 0 ? rows : 1) * sizeof(*sorted));
+	Sorted *sorted;
 	int32_t n = 0;
 	int32_t kept = 0;
 
+	if (rows > q->sorted_cap)
+	{
+		q->sorted = group_realloc(q->sorted, (size_t) rows * sizeof(*q->sorted));
+		q->sorted_cap = rows;
+	}
+	sorted = q->sorted;
 	for (const Entry *e = q->out.first; e != NULL; e = e->next)
 	{
 		for (int32_t i = 0; i < e->row_count; i++, n++)
 			sorted[n] = (Sorted){{e->group_id, e->slot, e->slot_epoch, e->generation, &e->rows[i]}, n};
 	}
-	qsort(sorted, (size_t) n, sizeof(*sorted), compare_sorted);
+	if (n > 1)
+		qsort(sorted, (size_t) n, sizeof(*sorted), compare_sorted);
 	if (rows > q->rows_cap)
 	{
 		q->rows = group_realloc(q->rows, (size_t) rows * sizeof(*q->rows));
@@ -238,7 +296,6 @@ fill_batch(CommitQueue *q, int32_t rows)
 			continue;
 		q->rows[kept++] = sorted[i].out;
 	}
-	free(sorted);
 	q->batch = (CommitBatch){q->rows, kept, q->out.count};
 }
 
@@ -267,7 +324,7 @@ refusal(const Entry *e, const CommitRefused *refused, int32_t count)
 
 /* Those that nobody waits for any more are not sent again. */
 static void
-forget_answered(EntryList *list)
+forget_answered(CommitQueue *q, EntryList *list)
 {
 	EntryList kept;
 
@@ -277,7 +334,7 @@ forget_answered(EntryList *list)
 		Entry *e = list_take_first(list);
 
 		if (e->answered)
-			free(e);
+			entry_free(q, e);
 		else
 			list_append(&kept, e);
 	}
@@ -314,7 +371,7 @@ answer_all(CommitQueue *q, EntryList *list, const CommitRefused *refused, int32_
 
 		if (!e->answered)
 			q->answer(q->arg, e->request, error != KERR_NONE ? error : otherwise);
-		free(e);
+		entry_free(q, e);
 	}
 }
 
@@ -340,7 +397,7 @@ commit_queue_done(CommitQueue *q, CommitOutcome outcome, const CommitRefused *re
 		answer_all(q, &list, NULL, 0, KERR_UNKNOWN_SERVER_ERROR);
 		return;
 	}
-	forget_answered(&list);
+	forget_answered(q, &list);
 	number(q, &list, outcome == COMMIT_FAILED ? 2 : 1);
 	list_prepend_all(&q->waiting, &list);
 }

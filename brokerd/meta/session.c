@@ -401,6 +401,7 @@ session_free(MetaSession *s)
 	ev_clear_pending(s->o.loop, &s->kick);
 	session_running_lost(s, "brokerd stops");
 	session_drop_queue(s, "brokerd stops");
+	session_free_calls(s);
 	free(s->conninfo);
 	free(s);
 }

@@ -31,11 +31,80 @@ meta_statement_row(MetaStatement statement)
 static void
 free_call(MetaCall *call)
 {
-	ev_timer_stop(call->session->o.loop, &call->timer);
-	for (int i = 0; i < call->n_params; i++)
-		free(call->params[i]);
-	free(call->params);
-	free(call);
+	MetaSession *s = call->session;
+
+	ev_timer_stop(s->o.loop, &call->timer);
+	if (s->n_free_calls == SESSION_FREE_CALLS || call->text_size > SESSION_TEXT_KEEP)
+	{
+		free(call->text);
+		free(call);
+		return;
+	}
+	call->next = s->free_calls;
+	s->free_calls = call;
+	s->n_free_calls++;
+}
+
+void
+session_free_calls(MetaSession *s)
+{
+	while (s->free_calls != NULL)
+	{
+		MetaCall *call = s->free_calls;
+
+		s->free_calls = call->next;
+		free(call->text);
+		free(call);
+	}
+	s->n_free_calls = 0;
+}
+
+static MetaCall *
+take_call(MetaSession *s)
+{
+	MetaCall *call = s->free_calls;
+	char *text;
+	size_t size;
+
+	if (call == NULL)
+		return meta_alloc(sizeof(*call));
+	s->free_calls = call->next;
+	s->n_free_calls--;
+	text = call->text;
+	size = call->text_size;
+	memset(call, 0, sizeof(*call));
+	call->text = text;
+	call->text_size = size;
+	return call;
+}
+
+/* All of them behind each other in one text. */
+static void
+copy_params(MetaCall *call, const char *const *params, int n)
+{
+	size_t lens[SESSION_MAX_PARAMS], total = 0;
+	char *p;
+
+	if (n > SESSION_MAX_PARAMS)
+		abort();
+	for (int i = 0; i < n; i++)
+		total += lens[i] = params[i] == NULL ? 0 : strlen(params[i]) + 1;
+	if (total > call->text_size)
+	{
+		free(call->text);
+		call->text = meta_alloc(total);
+		call->text_size = total;
+	}
+	p = call->text;
+	call->n_params = n;
+	for (int i = 0; i < n; i++)
+	{
+		if (params[i] == NULL)
+			continue;
+		memcpy(p, params[i], lens[i]);
+		call->params[i] = p;
+		p += lens[i];
+	}
 }
 
 static void
@@ -137,7 +206,7 @@ send_call(MetaSession *s, MetaCall *call)
 {
 	const MetaStatementRow *row = &statements[call->statement];
 	char id[16], epoch[24];
-	const char *values[16];
+	const char *values[SESSION_MAX_PARAMS];
 
 	if (!s->prepared[call->statement])
 	{
@@ -323,15 +392,12 @@ void
 session_call(MetaSession *s, MetaStatement statement, const char *const *params, int n_params,
 			 int64_t deadline, MetaCallDone done, void *ctx)
 {
-	MetaCall *call = meta_alloc(sizeof(*call));
+	MetaCall *call = take_call(s);
 	int64_t left = deadline - clock_boot_ms();
 
 	call->session = s;
 	call->statement = statement;
-	call->n_params = n_params;
-	call->params = meta_alloc((size_t) n_params * sizeof(char *));
-	for (int i = 0; i < n_params; i++)
-		call->params[i] = params[i] == NULL ? NULL : meta_strndup(params[i], strlen(params[i]));
+	copy_params(call, params, n_params);
 	call->epoch = s->o.identity->broker_epoch;
 	call->done = done;
 	call->ctx = ctx;

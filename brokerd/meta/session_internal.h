@@ -9,6 +9,9 @@
 #include "brokerd/meta/session.h"
 
 #define SESSION_MAX_QUEUED 20000 /* a call beyond that is unavailable at once */
+#define SESSION_MAX_PARAMS 16
+#define SESSION_FREE_CALLS 8 /* that are kept to be used again, with texts of up to so many bytes */
+#define SESSION_TEXT_KEEP  ((size_t) 256 * 1024)
 
 typedef struct MetaCall MetaCall;
 
@@ -16,8 +19,10 @@ struct MetaCall
 {
 	MetaSession *session;
 	MetaStatement statement;
-	char **params;
+	const char *params[SESSION_MAX_PARAMS]; /* in `text` */
 	int n_params;
+	char *text; /* stays with the call for its next use */
+	size_t text_size;
 	int64_t epoch; /* broker epoch when it was made: it is not sent under another one */
 	MetaCallDone done;
 	void *ctx;
@@ -64,6 +69,8 @@ struct MetaSession
 	/* calls */
 	MetaCall *queue; /* waiting, in order */
 	int n_queue;
+	MetaCall *free_calls;
+	int n_free_calls;
 	MetaCall *running;
 	int64_t running_since;
 	PGresult *result; /* of the running call, until all of it is there */
@@ -88,5 +95,6 @@ void session_next_call(MetaSession *s);
 /* Results of the running call are there. */
 void session_read_call(MetaSession *s);
 void session_running_lost(MetaSession *s, const char *why);
+void session_free_calls(MetaSession *s); /* those that are kept */
 
 #endif

@@ -161,14 +161,20 @@ meta_text_element(MetaText *t, const char *s)
 		meta_text_puts(t, "NULL");
 		return;
 	}
-	meta_text_puts(t, "\"");
-	for (; *s != '\0'; s++)
+	meta_text_element_of(t, s, strlen(s));
+}
+
+void
+meta_text_element_of(MetaText *t, const char *s, size_t len)
+{
+	meta_text_put(t, "\"", 1);
+	for (size_t i = 0; i < len; i++)
 	{
-		if (*s == '"' || *s == '\\')
-			meta_text_puts(t, "\\");
-		meta_text_put(t, s, 1);
+		if (s[i] == '"' || s[i] == '\\')
+			meta_text_put(t, "\\", 1);
+		meta_text_put(t, s + i, 1);
 	}
-	meta_text_puts(t, "\"");
+	meta_text_put(t, "\"", 1);
 }
 
 const char *

@@ -38,6 +38,7 @@ void meta_text_json_ints(MetaText *t, const int32_t *values, int n); /* [1,2,3] 
 void meta_text_uuid(MetaText *t, const WUuid *id);                   /* 0d6f9a2e-5c1b-... */
 /* An element of an array literal, quoted; s NULL gives NULL.  The caller writes {, commas and }. */
 void meta_text_element(MetaText *t, const char *s);
+void meta_text_element_of(MetaText *t, const char *s, size_t len);
 const char *meta_text_cstr(MetaText *t); /* never NULL */
 void meta_text_reset(MetaText *t);       /* empty, keeps its memory */
 void meta_text_free(MetaText *t);

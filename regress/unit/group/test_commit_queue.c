@@ -242,6 +242,59 @@ order_is_kept(void)
 	commit_queue_free(q);
 }
 
+/* Memory is used again: by requests of many rows and of few, with long metadata and without. */
+static void
+used_again(void)
+{
+	static char metadata[3000];
+	CommitQueue *q = commit_queue_new(1000, on_answer, NULL);
+	int wrong = 0;
+
+	memset(metadata, 'x', sizeof(metadata));
+	for (int round = 0; round < 50; round++)
+	{
+		const CommitBatch *b;
+		int at = 0;
+
+		for (int i = 0; i < 20; i++)
+		{
+			CommitRow rows[8];
+			int n = 1 + (round + i) % 8;
+
+			for (int k = 0; k < n; k++)
+				rows[k] = (CommitRow){{{1}},
+									  k,
+									  round * 1000 + i * 10 + k,
+									  -1,
+									  {metadata, (round * 7 + i * 131 + k) % (int) sizeof(metadata)}};
+			/* One group each, so that rows stay in order. */
+			commit_queue_add(q, 1, &(CommitRequest){1, {(char[]){(char) ('a' + i)}, 1}, 1, 1, 1, rows, n});
+		}
+		b = commit_queue_next(q);
+		for (int i = 0; i < 20; i++)
+		{
+			for (int k = 0; k < 1 + (round + i) % 8; k++, at++)
+				wrong +=
+					at >= b->row_count || b->rows[at].group_id.s[0] != 'a' + i ||
+					b->rows[at].row->offset != round * 1000 + i * 10 + k ||
+					b->rows[at].row->metadata.len != (round * 7 + i * 131 + k) % (int) sizeof(metadata) ||
+					(b->rows[at].row->metadata.len > 0 && b->rows[at].row->metadata.s[0] != 'x');
+		}
+		commit_queue_done(q, COMMIT_DONE, NULL, 0);
+		(void) answered();
+	}
+	is_int(wrong, 0, "what was used before holds what is in it now");
+	/* More at once than are kept. */
+	for (int i = 0; i < 2000; i++)
+		add(q, i, "a", 1, i, i);
+	is_int(commit_queue_next(q)->row_count, 1000, "many small ones");
+	commit_queue_done(q, COMMIT_DONE, NULL, 0);
+	is_int(commit_queue_next(q)->row_count, 1000, "and the rest of them");
+	commit_queue_done(q, COMMIT_DONE, NULL, 0);
+	(void) answered();
+	commit_queue_free(q);
+}
+
 int
 main(void)
 {
@@ -250,5 +303,6 @@ main(void)
 	by_halves();
 	giving_up();
 	order_is_kept();
+	used_again();
 	return tap_done();
 }

@@ -103,6 +103,40 @@ test_calls(void)
 		   "names and ids, and who asks");
 }
 
+/* Calls and their parameters are used again, by longer and by shorter ones, while others wait. */
+static void
+test_many_calls(void)
+{
+	static const int lengths[] = {3, 250, 1, 100, 7, 249, 2, 2, 200, 30, 5, 120, 1, 90, 8};
+	enum
+	{
+		CALLS = sizeof(lengths) / sizeof(lengths[0])
+	};
+	Answer answers[CALLS];
+	char names[CALLS][256];
+	WUuid none = {{0}};
+
+	for (int round = 0; round < 3; round++)
+	{
+		int right = 0;
+
+		memset(answers, 0, sizeof(answers));
+		for (int i = 0; i < CALLS; i++)
+		{
+			const char *name = names[i];
+
+			memset(names[i], 'a' + i, sizeof(names[i]));
+			names[i][lengths[(i + round) % CALLS]] = '\0';
+			meta_delete_topics(f.meta, &somebody, &name, &none, 1, 0, take_answer, &answers[i]);
+		}
+		ok(wait_for(&f, answers[CALLS - 1].count == 1), "many calls are answered");
+		for (int i = 0; i < CALLS; i++)
+			right += answers[i].count == 1 && answers[i].status == META_OK &&
+					 strncmp(answers[i].text, names[i], sizeof(answers[i].text) - 1) == 0;
+		is_int(right, CALLS, "each with its own parameters");
+	}
+}
+
 typedef struct Isr
 {
 	int count, n;
@@ -267,6 +301,7 @@ main(void)
 	test_heartbeat();
 	test_image();
 	test_calls();
+	test_many_calls();
 	test_typed();
 	test_producer_ids();
 	test_fenced();

@@ -29,6 +29,9 @@ test_write(void)
 	meta_text_element(&t, NULL);
 	is_str(meta_text_cstr(&t), "null{\"a,\\\"}\\\\\",NULL", "elements of an array");
 	meta_text_reset(&t);
+	meta_text_element_of(&t, "a\"\\bcd", 4);
+	is_str(meta_text_cstr(&t), "\"a\\\"\\\\b\"", "so many bytes of a string");
+	meta_text_reset(&t);
 	for (int i = 0; i < 1000; i++)
 		meta_text_printf(&t, "%d,", i);
 	is_int(t.len, 3890, "it grows");
