@@ -174,6 +174,28 @@ def a_node_that_does_not_come_back(t):
     t.equal(run.trouble, ["after it, Apache Kafka: node 2 is back: not within 0.01 s"], "a stall that was measured counts though the node is not back")
 
 
+def a_recovery_that_takes_too_long(t):
+    done = []
+    system = SimpleNamespace(title="Apache Kafka", kill_node=lambda node: done.append("kill"), stop_node=lambda node: done.append("stop"))
+    run = SimpleNamespace(system=system, trouble=[], kept={"last": ("many-1", 1)})
+    seconds = iter([63.0, NotServing("Apache Kafka: node 1 after its start: not within 600 s")])
+
+    def until(*_):
+        took = next(seconds)
+        if isinstance(took, Exception):
+            raise took
+        return took
+
+    kept = lifecycle.seconds_until, lifecycle.idle
+    lifecycle.seconds_until, lifecycle.idle = until, lambda *_: {"memory_mib": 900}
+    try:
+        t.equal([lifecycle.partitions(run), run.trouble], [{"start_s": 63.0, "memory_mib": 900}, ["after SIGKILL, Apache Kafka: node 1 after its start: not within 600 s"]],
+                "a start that was measured counts when the recovery after it takes too long")
+    finally:
+        lifecycle.seconds_until, lifecycle.idle = kept
+    t.equal(done, ["kill", "kill"], "and the next round begins with a node that is down")
+
+
 def a_node_that_does_not_stop(t):
     kafka = apache_kafka.ApacheKafka("x")
     for node, command in ((1, "trap '' TERM; echo up; while :; do sleep 0.1; done"), (2, "echo up; exec sleep 300")):
@@ -209,7 +231,8 @@ def what_tools_are_asked(t):
 
 def main():
     with Tap() as t:
-        for part in (a_system_that_does_not_start, a_system_that_is_slow, what_cannot_be_cleared_up, a_node_that_does_not_come_back, a_node_that_does_not_stop, what_tools_are_asked):
+        for part in (a_system_that_does_not_start, a_system_that_is_slow, what_cannot_be_cleared_up, a_node_that_does_not_come_back, a_recovery_that_takes_too_long,
+                     a_node_that_does_not_stop, what_tools_are_asked):
             part(t)
 
 
