@@ -38,6 +38,7 @@ runs COMMAND with BOOTSTRAP, PGHOST, PGUSER, PGDATABASE and CLUSTER_DIR in its e
 """
 import argparse
 import atexit
+import fcntl
 import os
 import random
 import re
@@ -59,12 +60,28 @@ from procs import Trouble, end, port_is_taken, start_time, unprivileged_user, wa
 __all__ = ["Cluster", "SqlError", "Trouble", "free_port", "wait_for"]
 
 
+RESERVED = []  # open lock files of the ports that free_port() gave, until this process ends
+
+
 def free_port():
-    """A port that is free now, outside of the range that the kernel gives to outgoing connections."""
+    """
+    A port that is free now, outside of the range that the kernel gives to outgoing connections, and ours from
+    now on among tests that run side by side: whoever asks before we listen on it gets another one.
+    """
+    folder = os.path.join(tempfile.gettempdir(), "pgb-test-ports")
+    os.makedirs(folder, exist_ok=True)
     while True:
         port = random.randrange(20000, 32000)
+        reservation = open(os.path.join(folder, str(port)), "wb")  # pylint: disable=consider-using-with
+        try:
+            fcntl.flock(reservation, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            reservation.close()
+            continue
         if not port_is_taken(port):
+            RESERVED.append(reservation)
             return port
+        reservation.close()
 
 
 def wait_for(condition, seconds=10, what="the condition"):
@@ -228,8 +245,12 @@ class Cluster:
             if not broker.pid():
                 broker.start(wait=False)
         everybody = set(self.brokers)
-        for broker in self.brokers.values():
-            broker.wait_ready(seconds, lambda b=broker: everybody <= b.known_brokers().keys())
+        try:
+            for broker in self.brokers.values():
+                broker.wait_ready(seconds, lambda b=broker: everybody <= b.known_brokers().keys())
+        except Trouble as trouble:
+            # The folder goes with the test; which of them it was, and why, is in these lines only.
+            raise Trouble(f"{trouble}\n{self.logs()}") from None
 
     def broker(self, broker_id):
         return self.brokers[broker_id]
