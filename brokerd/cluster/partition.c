@@ -120,6 +120,19 @@ partition_min_isr(const Partition *p)
 	return p->topic->min_isr >= 0 ? p->topic->min_isr : p->default_min_isr;
 }
 
+/*
+ * What is committed in our epoch must be known to be of it when PostgreSQL has lost our election (hazards A1).  The
+ * records themselves say so, but for those of older epochs; of one replica there is no other log to compare with.
+ */
+static bool
+epoch_is_kept(Partition *p, int64_t high_watermark)
+{
+	if (p->n_replicas == 1 || log_epoch_is_kept(p->log, p->leader_epoch, high_watermark))
+		return true;
+	log_keep_epoch(p->log, p->leader_epoch);
+	return false;
+}
+
 void
 partition_advance(PartitionTable *t, Partition *p)
 {
@@ -142,7 +155,7 @@ partition_advance(PartitionTable *t, Partition *p)
 		};
 		int64_t hw = hw_next(&in);
 
-		if (hw != p->high_watermark)
+		if (hw != p->high_watermark && epoch_is_kept(p, hw))
 		{
 			p->high_watermark = hw;
 			log_set_high_watermark(p->log, hw);

@@ -236,6 +236,8 @@ struct Log
 	int sync_index; /* the first segment that is not wholly flushed */
 	TailRing ring;
 	EpochCache epochs;
+	int32_t begun_epoch, begun_asked_epoch; /* begun_epochs.h: on disk, on its way; -1 none */
+	int64_t begun_end, begun_asked_end;
 	ProducerState *producers;
 	WriteOp *inflight_first, *inflight_last;
 	uint32_t truncations; /* reads that were under way begin again */

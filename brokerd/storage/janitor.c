@@ -52,6 +52,7 @@ typedef struct CheckpointJob
 	int nrows;
 	EpochFile *epochs;
 	int nepochs;
+	uint64_t begun; /* rows of begun epochs that these epoch files have */
 	bool ok;
 } CheckpointJob;
 
@@ -127,6 +128,15 @@ checkpoint_done(Job *job)
 	m->checkpoint_running = false;
 	if (!j->ok)
 		m->checkpoint_dirty = true;
+	else if (!m->closing)
+		begun_epochs_are_kept(m, j->begun);
+	for (int i = 0; i < j->nepochs; i++)
+	{
+		/* A recovery point that moves later stands on this file all the same. */
+		if (!j->ok)
+			j->epochs[i].log->epochs_dirty = true;
+		text_free(&j->epochs[i].text);
+	}
 	for (int i = 0; i < j->nrows; i++)
 	{
 		Log *log = j->rows[i].log;
@@ -139,8 +149,6 @@ checkpoint_done(Job *job)
 		}
 		retire_log_if_done(log);
 	}
-	for (int i = 0; i < j->nepochs; i++)
-		text_free(&j->epochs[i].text);
 	free(j->rows);
 	free(j->epochs);
 	free(j);
@@ -186,6 +194,7 @@ checkpoint_make(LogManager *m)
 		if (log->state != LOG_STATE_OFFLINE)
 			add_epochs(j, log);
 	}
+	j->begun = m->begun.given;
 	m->checkpoint_dirty = false;
 	m->start_dirty = false;
 	m->checkpoint_running = true;
@@ -390,4 +399,5 @@ janitor_tick(LogManager *m, int64_t wall_ms)
 	if (m->nfull > 0 && !m->probe_running &&
 		(wall_ms - m->last_probe_ms >= PROBE_EVERY_MS || wall_ms < m->last_probe_ms))
 		probe(m);
+	begun_epochs_tick(m);
 }

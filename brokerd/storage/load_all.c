@@ -296,6 +296,8 @@ load_all(LogManager *m, Err *err)
 		manifest_free(manifest);
 		run_threads(&l);
 		sync_recovered(&l);
+		if (!m->clean_start)
+			begun_epochs_apply(m);
 		finish(&l, started_us);
 	}
 	free(l.tasks);

@@ -69,6 +69,7 @@ log_new(LogManager *m, const char *name)
 	log->topic = strdup(topic);
 	log_config_default(&log->config);
 	log->last_append_ms = log->stop_snapshot = -1;
+	log->begun_epoch = log->begun_asked_epoch = -1;
 	log->flush_due_ms = log->producers_due_ms = INT64_MAX;
 	log->due_index = -1;
 	log->followed = true;
@@ -408,6 +409,26 @@ log_begin_epoch(Log *log, int32_t leader_epoch, Err *err)
 	if (epoch_cache_assign(&log->epochs, leader_epoch, log->appended_end))
 		log_epochs_changed(log);
 	return true;
+}
+
+bool
+log_epoch_is_kept(const Log *log, int32_t leader_epoch, int64_t offset)
+{
+	const EpochCache *c = &log->epochs;
+
+	return (c->n > 0 && c->e[c->n - 1].epoch == leader_epoch &&
+			log->synced_end > c->e[c->n - 1].start_offset) ||
+		   (log->begun_epoch == leader_epoch && log->begun_end >= offset);
+}
+
+void
+log_keep_epoch(Log *log, int32_t leader_epoch)
+{
+	Err err;
+
+	/* A log that cannot take the epoch takes no record in it either, and that is reported. */
+	if (log_begin_epoch(log, leader_epoch, &err))
+		begun_epochs_add(log, leader_epoch, log->synced_end);
 }
 
 int32_t

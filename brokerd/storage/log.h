@@ -257,6 +257,13 @@ void log_find_max_timestamp(Log *log, LogTimeDone done, void *ctx);
 
 /* On taking office, before the first append: (epoch, appended end) into leader-epoch-checkpoint (A12). */
 bool log_begin_epoch(Log *log, int32_t leader_epoch, Err *err) __attribute__((warn_unused_result));
+/*
+ * Is it on disk that this log was led in that epoch, with everything below `offset` in it?  A synced record of the
+ * epoch says so; without one log_keep_epoch() writes it, up to the synced end, and on_change comes when it is there
+ * (begun_epochs.h).
+ */
+bool log_epoch_is_kept(const Log *log, int32_t leader_epoch, int64_t offset);
+void log_keep_epoch(Log *log, int32_t leader_epoch);
 int32_t log_latest_epoch(const Log *log);             /* -1: none */
 int32_t log_epoch_at(const Log *log, int64_t offset); /* -1: none */
 /* OffsetForLeaderEpoch: the largest epoch <= `epoch` that is known and its end offset; -1/-1 unknown. */

@@ -102,6 +102,7 @@ free_manager(LogManager *m)
 	}
 	cold_read_free(m);
 	read_cache_free(&m->read_cache);
+	begun_epochs_close(m);
 	completions_free(&m->completions);
 	pthread_rwlock_destroy(&m->path_lock);
 	pthread_mutex_destroy(&m->marker_mutex);
@@ -120,7 +121,7 @@ start_threads(LogManager *m, Err *err)
 {
 	if (syncer_start(m) && writer_start(m) && deleter_start(m) &&
 		work_queue_start(&m->readers, m->opt.reader_threads, "log-read", &m->completions) &&
-		work_queue_start(&m->janitor, 1, "log-janitor", &m->completions))
+		work_queue_start(&m->janitor, 1, "log-janitor", &m->completions) && begun_epochs_start(m))
 		return true;
 	return err_set(err, KERR_KAFKA_STORAGE_ERROR, errno,
 				   "the threads of the data directory %s cannot be started", m->dir);
@@ -134,6 +135,7 @@ log_manager_open(const LogManagerOptions *opt, Err *err)
 	m->dir = strdup(opt->dir);
 	m->dir_fd = m->lock_fd = -1;
 	set_defaults(m, opt);
+	begun_epochs_init(m);
 	completions_init(&m->completions);
 	pthread_rwlock_init(&m->path_lock, NULL);
 	pthread_mutex_init(&m->marker_mutex, NULL);

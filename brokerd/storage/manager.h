@@ -6,6 +6,7 @@
 
 #include <semaphore.h>
 
+#include "brokerd/storage/begun_epochs.h"
 #include "brokerd/storage/clean_marker.h"
 #include "brokerd/storage/completion.h"
 #include "brokerd/storage/internal.h"
@@ -76,6 +77,7 @@ struct LogManager
 	Deleter deleter;
 	WorkQueue readers;
 	WorkQueue janitor;
+	BegunEpochs begun;
 	pthread_rwlock_t path_lock; /* readers open files by path; the loop renames folders */
 	pthread_mutex_t marker_mutex;
 	_Atomic uint64_t contents; /* how many names segment_content() has given */

@@ -27,6 +27,7 @@ shutdown_threads(LogManager *m)
 		work_queue_stop(&m->readers);
 	if (m->janitor.nthreads > 0)
 		work_queue_stop(&m->janitor);
+	begun_epochs_stop(m);
 	deleter_stop(m);
 }
 
@@ -156,6 +157,8 @@ shutdown_clean(LogManager *m)
 	directory_mark_unclean(m);
 	ok = write_logs(m);
 	ok = janitor_checkpoint_now(m) && ok;
+	if (ok)
+		begun_epochs_remove(m);
 	ok = ok && manifest_write(m, &marker.manifest_crc);
 	/* All of it is on disk before the marker says so. */
 	if (ok && syncfs(m->dir_fd) == 0 && clean_marker_write(m->dir, &marker))

@@ -63,8 +63,10 @@ typedef struct Rules
 	bool
 		row_that_went_back_settles; /* A1, A2: an ISR change of before, by a compare-and-set that lands there */
 	bool row_hides_newer_log;       /* A1: by the leader epoch that took its leader away */
+	bool unsettled_row_grows;       /* A1: an addition lands where a newer ISR is known elsewhere */
 	bool unsettled_epoch_moves;     /* A1: a report of that number is then no newer one */
 	bool lost_disk_is_settled_in;   /* A1: another disk that registers before the partition is settled */
+	bool hw_moves_before_epoch_is_kept; /* A1: over older records, and no disk says in which epoch */
 	bool joins_before_epoch_start;
 	bool empty_log_is_silent;
 } Rules;
@@ -84,6 +86,8 @@ typedef struct Disk
 	int end, synced;
 	int high_watermark; /* as of the last checkpoint */
 	EpochCache epochs;
+	int32_t begun; /* the last of its journal of begun epochs, -1: none */
+	int begun_end; /* and how far the log was synced then */
 } Disk;
 
 typedef struct Row

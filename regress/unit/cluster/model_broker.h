@@ -45,6 +45,22 @@ epoch_end(const World *w, const Broker *b, int32_t epoch, int32_t *found, int64_
 
 /* ---- as leader ---- */
 
+/* log_epoch_is_kept() */
+static bool
+epoch_is_kept(const Disk *d, int32_t epoch, int high_watermark)
+{
+	return (d->begun == epoch && d->begun_end >= high_watermark) ||
+		   (epoch_cache_latest(&d->epochs) == epoch && d->synced > d->epochs.e[d->epochs.n - 1].start_offset);
+}
+
+/* begun_epochs_apply(): what its files say of epochs after a start. */
+static void
+read_begun(Disk *d)
+{
+	if (d->begun > epoch_cache_latest(&d->epochs) && d->end >= d->begun_end)
+		epoch_cache_assign(&d->epochs, d->begun, d->end);
+}
+
 /* partition_advance() */
 static void
 advance(World *w, int id)
@@ -57,6 +73,7 @@ advance(World *w, int id)
 				  .min_isr = w->rules.hw_moves_below_min_isr ? 1 : w->min_isr,
 				  .n_assigned = w->n,
 				  .followers = followers};
+	int hw;
 
 	if (!b->leading)
 		return;
@@ -69,7 +86,18 @@ advance(World *w, int id)
 			followers[in.n_followers++] =
 				(HwReplica){counts && !(f->removing && w->rules.removing_counts_no_more), f->synced_end};
 	}
-	b->high_watermark = (int) hw_next(&in);
+	hw = (int) hw_next(&in);
+	if (hw > b->high_watermark && !w->rules.hw_moves_before_epoch_is_kept &&
+		!epoch_is_kept(&b->disk, b->leader_epoch, hw))
+	{
+		/* It is there before the high watermark moves, which may be never. */
+		if (epoch_cache_latest(&b->disk.epochs) < b->leader_epoch)
+			epoch_cache_assign(&b->disk.epochs, b->leader_epoch, b->disk.end);
+		b->disk.begun = b->leader_epoch;
+		b->disk.begun_end = b->disk.synced;
+		return;
+	}
+	b->high_watermark = hw;
 	show(w, id);
 }
 
@@ -574,7 +602,10 @@ register_broker(World *w, int id, bool reply_is_lost)
 
 /* ---- life ---- */
 
-/* What was not synced is gone, from some point on; `fate` 1: another disk, 2: a backup of this one. */
+/*
+ * What was not synced is gone, from some point on; `fate` 1: another disk, 2: a backup of this one.  A leader's disk and
+ * PostgreSQL's last commits are not lost at once: then nobody knows who was in the ISR.
+ */
 static void
 crash(World *w, int id, int kept, int fate)
 {
@@ -598,10 +629,10 @@ crash(World *w, int id, int kept, int fate)
 			if (epoch_cache_latest(&d->epochs) < d->log[i].epoch)
 				epoch_cache_assign(&d->epochs, d->log[i].epoch, i);
 	}
-	else if (fate == 1)
+	else if (fate == 1 && (!b->leading || (is_settled(w) && w->pg.identity == w->identity)))
 	{
 		d->directory = ++w->directories;
-		d->broker_epoch = -1;
+		d->broker_epoch = d->begun = -1;
 		d->end = d->synced = d->high_watermark = d->epochs.n = 0;
 	}
 	else if (fate == 3)
@@ -609,6 +640,7 @@ crash(World *w, int id, int kept, int fate)
 		b->old = *d;
 		b->has_old = true;
 	}
+	read_begun(d);
 	b->up = b->leading = b->stopping = false;
 	b->broker_epoch = -1;
 	end_waits(b);

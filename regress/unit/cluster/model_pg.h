@@ -389,8 +389,8 @@ pg_alter_isr(World *w, const Message *m, bool *landed)
 		return false;
 	if (q->leader != m->from || q->leader_epoch != m->leader_epoch ||
 		q->partition_epoch != m->partition_epoch || (m->isr & ONE(m->from)) == 0 || !members_are_well(w, m) ||
-		(!is_settled(w) &&
-		 ((q->isr & ~m->isr) != 0 || (q->isr == m->isr && !w->rules.row_that_went_back_settles))))
+		(!is_settled(w) && !(q->isr == m->isr ? w->rules.row_that_went_back_settles
+											  : (q->isr & ~m->isr) == 0 && w->rules.unsettled_row_grows)))
 		return true;
 	q->isr = m->isr;
 	q->elr = set_size(q->isr) >= w->min_isr ? 0 : (old.elr | old.isr) & ~q->isr;

@@ -156,7 +156,7 @@ world_reset(World *w, const Schedule *s, const Rules *rules, FILE *trace)
 		Broker *b = &w->brokers[id];
 
 		b->disk.directory = ++w->directories;
-		b->disk.broker_epoch = -1;
+		b->disk.broker_epoch = b->disk.begun = -1;
 		start(w, id);
 		w->pg.brokers[id] = (PgBroker){.epoch = ++w->epoch_clock,
 									   .process = b->process,
@@ -593,16 +593,20 @@ static const struct
 	{"nobody looks whether logs diverge (A12)", {.no_divergence_check = true}, 1},
 	{"a diverged follower's progress counts (A12)", {.diverged_progress_counts = true}, 1},
 	{"what is settled by the row is led by the first of the ISR (A1)", {.row_settles_in_order = true}, 1},
-	{"a broker claims what it has read of a PostgreSQL that went backwards (A1)",
-	 {.claims_what_it_read = true},
+	{"a broker claims what it has read of a PostgreSQL that went backwards, where additions land (A1)",
+	 {.claims_what_it_read = true, .unsettled_row_grows = true},
 	 28319},
 	{"a longer log is cut, as its broker is about to stop (A1)", {.only_live_logs_count = true}, 31090},
 	{"a log of a leader that nobody remembers is not seen (A1)", {.row_hides_newer_log = true}, 29000},
 	{"a row that went back settles an ISR change of before (A1, A2)",
 	 {.row_that_went_back_settles = true},
 	 218201},
+	{"an addition to the ISR lands on an unsettled row (A1)", {.unsettled_row_grows = true}, 792501},
 	{"the partition epoch of a row that is not settled moves (A1)", {.unsettled_epoch_moves = true}, 56458},
 	{"another disk is settled into the ISR (A1)", {.lost_disk_is_settled_in = true}, 1},
+	{"the high watermark moves before a disk has the epoch (A1)",
+	 {.hw_moves_before_epoch_is_kept = true},
+	 480725},
 	{"a leader with an empty log has no answer to a longer one", {.empty_log_is_silent = true}, 1},
 	{"a follower joins before the epoch's start", {.joins_before_epoch_start = true}, 1},
 };

@@ -383,7 +383,7 @@ harness_find_time(Harness *h, Log *log, int64_t timestamp)
 
 /* Path of a file of a log; static buffer. */
 __attribute__((unused)) static const char *
-harness_path(Harness *h, const char *log, const char *file)
+harness_path(const Harness *h, const char *log, const char *file)
 {
 	static char path[512];
 
