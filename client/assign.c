@@ -39,33 +39,6 @@ assign_by_id(const void *group, int32_t a, int32_t b)
 	return assign_compare(members[a].id, members[b].id);
 }
 
-bool
-assign_subscribed(const AssignMember *m, int32_t topic)
-{
-	for (int32_t i = 0; i < m->n_topics; i++)
-		if (m->topics[i] == topic)
-			return true;
-	return false;
-}
-
-int32_t
-assign_topic_of(const AssignGroup *g, int32_t part)
-{
-	int32_t low = 0, high = g->n_topics;
-
-	while (high - low > 1)
-	{
-		int32_t mid = (low + high) / 2;
-
-		if (g->topics[mid].first <= part)
-			low = mid;
-		else
-			high = mid;
-	}
-	/* Topics without partitions share their first number with the next one. */
-	return low;
-}
-
 /* ---- Java's orders ---- */
 
 static uint32_t
@@ -85,9 +58,11 @@ string_hash(WStr s)
 }
 
 uint32_t
-assign_part_hash(WStr topic, int32_t partition)
+assign_part_hash(const AssignGroup *g, int32_t part)
 {
-	return spread((31 + (uint32_t) partition) * 31 + string_hash(topic));
+	const AssignTopic *t = &g->topics[g->topic[part]];
+
+	return spread((31 + (uint32_t) (part - t->first)) * 31 + string_hash(t->name));
 }
 
 static int
@@ -134,7 +109,7 @@ subscribers(AssignGroup *g, int32_t topic, int32_t **list)
 
 	*list = assign_numbers(g, g->n_members);
 	for (int32_t i = 0; *list != NULL && i < g->n_members; i++)
-		if (topic < 0 || assign_subscribed(&g->members[i], topic))
+		if (topic < 0 || g->members[i].takes[topic])
 			(*list)[n++] = i;
 	if (*list == NULL)
 		return -1;
@@ -171,7 +146,7 @@ assign_roundrobin(AssignGroup *g)
 
 		for (int32_t k = 0; passed < n && k < g->topics[t].n; at = (at + 1) % n)
 		{
-			bool takes = assign_subscribed(&g->members[list[at]], t);
+			bool takes = g->members[list[at]].takes[t];
 
 			passed = takes ? 0 : passed + 1;
 			if (takes)
@@ -183,22 +158,15 @@ assign_roundrobin(AssignGroup *g)
 
 /* ---- by name ---- */
 
-typedef struct Assignor
-{
-	const char *name;
-	bool cooperative;
-	int (*assign)(AssignGroup *g);
-} Assignor;
-
 static const Assignor assignors[] = {
 	{"range", false, assign_range},
 	{"roundrobin", false, assign_roundrobin},
 	{"sticky", false, assign_sticky},
-	{"cooperative-sticky", true, assign_cooperative},
+	{"cooperative-sticky", true, assign_sticky},
 };
 
-static const Assignor *
-find(WStr name)
+const Assignor *
+assign_find(WStr name)
 {
 	for (size_t i = 0; i < sizeof(assignors) / sizeof(assignors[0]); i++)
 		if (wstr_eq(name, wstr(assignors[i].name)))
@@ -207,33 +175,28 @@ find(WStr name)
 }
 
 int
-assign_by_name(const char *name, AssignGroup *g)
+assign_by_name(WStr name, AssignGroup *g)
 {
-	const Assignor *a = find(wstr(name));
+	const Assignor *a = assign_find(name);
 	Arena arena;
 	int rc = a == NULL ? -1 : 0;
 
-	for (int32_t i = 0; i < g->n_parts; i++)
-		g->owner[i] = -1;
 	arena_init(&arena, 4096);
 	g->arena = &arena;
+	g->topic = assign_numbers(g, g->n_parts);
+	g->moving = arena_alloc(&arena, (size_t) g->n_parts + 1);
+	for (int32_t t = 0; t < g->n_topics && !arena.failed; t++)
+		for (int32_t k = 0; k < g->topics[t].n; k++)
+			g->topic[g->topics[t].first + k] = t;
+	for (int32_t part = 0; part < g->n_parts; part++)
+		g->owner[part] = -1;
 	if (rc == 0 && g->n_members > 0)
-		rc = a->assign(g);
+		rc = arena.failed ? -1 : a->assign(g);
+	/* Its former owner must let go first; the next round gives it. */
+	for (int32_t part = 0; rc == 0 && a->cooperative && part < g->n_parts; part++)
+		if (g->moving[part])
+			g->owner[part] = -1;
 	arena_free(&arena);
 	g->arena = NULL;
 	return rc;
-}
-
-bool
-assign_is_cooperative(WStr name)
-{
-	const Assignor *a = find(name);
-
-	return a != NULL && a->cooperative;
-}
-
-bool
-assign_known(WStr name)
-{
-	return find(name) != NULL;
 }

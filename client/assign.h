@@ -23,12 +23,10 @@ typedef struct AssignTopic
 typedef struct AssignMember
 {
 	WStr id;
-	WStr instance; /* len -1: not static */
-	int32_t *topics;
-	int32_t n_topics;
+	WStr instance;  /* len -1: not static */
+	bool *takes;    /* by topic: subscribes to it */
 	int32_t *owned; /* partitions that it says it had */
 	int32_t n_owned;
-	bool has_generation;
 	int32_t generation;     /* in which it had them; -1 = it does not say */
 	int32_t sub_generation; /* of the subscription itself, -1 */
 } AssignMember;
@@ -41,18 +39,30 @@ typedef struct AssignGroup
 	int32_t n_members;
 	int32_t n_parts;
 	int32_t *owner;
-	Arena *arena; /* of assign_by_name, for whatever its assignor needs */
+
+	/* Of assign_by_name, for whatever its assignor needs: */
+	Arena *arena;
+	int32_t *topic; /* of a partition */
+	bool *moving;   /* partitions that go from one member to another */
 } AssignGroup;
 
-/* "range", "roundrobin", "sticky" or "cooperative-sticky"; -1: none of these, or no memory. */
-int assign_by_name(const char *name, AssignGroup *g);
-bool assign_is_cooperative(WStr name); /* can it move single partitions? */
-bool assign_known(WStr name);
+typedef struct Assignor
+{
+	const char *name;
+	bool cooperative; /* can it move single partitions? */
+	int (*assign)(AssignGroup *g);
+} Assignor;
+
+/* "range", "roundrobin", "sticky" or "cooperative-sticky"; NULL: none of these. */
+const Assignor *assign_find(WStr name);
+
+/* -1: none of these, or no memory. */
+int assign_by_name(WStr name, AssignGroup *g);
 
 /* ---- between the files of the assignors ---- */
 
-int32_t *assign_numbers(AssignGroup *g,
-						int32_t n); /* zero; the arena's `failed` says when there was no memory */
+/* Zero; the arena's `failed` says when there was no memory. */
+int32_t *assign_numbers(AssignGroup *g, int32_t n);
 
 /* Stable; compare gets `of` and two numbers of the list. */
 void assign_sort(int32_t *list, int32_t n, int (*compare)(const void *of, int32_t a, int32_t b),
@@ -60,15 +70,13 @@ void assign_sort(int32_t *list, int32_t n, int (*compare)(const void *of, int32_
 
 /* Indexes of members in the order of a Java HashMap of their ids that were put in in the order of g->members. */
 void assign_order(const AssignGroup *g, int32_t *order);
-uint32_t assign_part_hash(WStr topic,
-						  int32_t partition); /* Java's of TopicPartition, spread as HashMap does */
+
+/* Java's of TopicPartition, spread as HashMap does. */
+uint32_t assign_part_hash(const AssignGroup *g, int32_t part);
 int assign_compare(WStr a, WStr b);
 int assign_by_id(const void *group, int32_t a, int32_t b);
-bool assign_subscribed(const AssignMember *m, int32_t topic);
-int32_t assign_topic_of(const AssignGroup *g, int32_t part);
 
 int assign_sticky(AssignGroup *g);
-int assign_cooperative(AssignGroup *g);
 
 /* What the sticky ones start from. */
 typedef struct Claims
@@ -77,7 +85,6 @@ typedef struct Claims
 	int32_t *had;     /* the member that keeps its claim to a partition, or -1 */
 	int32_t *many;    /* claimed by several of one generation */
 	int32_t *revoked; /* constrained: who had it and lost it, or -1 */
-	int32_t *moving;  /* out: goes from one member to another */
 	int32_t max_generation;
 	bool equal; /* all subscribe to the same */
 } Claims;

@@ -7,45 +7,48 @@
 
 #include <stdlib.h>
 
+/* Partitions of a topic that moved from one member to another and did not move on. */
 typedef struct Pair
 {
+	struct Pair *next;
 	int32_t topic, from, to;
 	int32_t n, cap; /* as its hash set in Java has them: the order of the set follows from the capacity */
 } Pair;
 
+typedef struct Seat
+{
+	int32_t count;
+	int32_t most; /* all that the member could have */
+	bool fixed;   /* nothing can be moved from it or to it */
+} Seat;
+
+typedef struct Past
+{
+	int32_t before, generation; /* who had the partition in an older generation, or -1 */
+	int32_t from, to, when;     /* how it moved; from -1 = it has not */
+} Past;
+
 typedef struct Balance
 {
 	AssignGroup *g;
-	int32_t *count;
-	int32_t *rank;  /* of members by id */
-	int32_t *fixed; /* members that nothing can be moved from or to */
-	bool *may;      /* member * n_topics + topic */
-	int32_t *n_may; /* members of a topic */
-	int32_t *most;  /* all that a member could have */
-	int32_t *all;   /* partitions in the order in which they are looked at */
-	int32_t n_all;
-	int32_t *loose; /* those without an owner, in the same order */
-	int32_t n_loose;
-	int32_t *before, *before_generation; /* who had it in an older generation, or -1 */
-	int32_t *top;                        /* scratch: by topic the largest count of an owner */
-	int32_t *topic;
-	/* moves */
-	int32_t *from, *to, *when; /* by partition; from -1 = has not moved */
+	Seat *seats;     /* by member */
+	Past *past;      /* by partition */
+	int32_t *takers; /* by topic: how many members */
+	int32_t *top;    /* scratch: by topic the largest count of an owner */
+	int32_t *all;    /* partitions in the order in which they are looked at */
+	int32_t *loose;  /* those without an owner, in the same order */
+	int32_t n_all, n_loose;
 	int32_t clock;
 	Pair *pairs;
-	int32_t n_pairs, cap_pairs;
 } Balance;
 
-static bool
-may(const Balance *b, int32_t member, int32_t topic)
-{
-	return b->may[member * b->g->n_topics + topic];
-}
-
+/* Is `x` to have one before `y`? */
 static bool
 less(const Balance *b, int32_t x, int32_t y)
 {
-	return b->count[x] != b->count[y] ? b->count[x] < b->count[y] : b->rank[x] < b->rank[y];
+	int32_t more = b->seats[x].count - b->seats[y].count;
+
+	return more != 0 ? more < 0 : assign_by_id(b->g, x, y) < 0;
 }
 
 /* The member with the fewest that may have the topic. */
@@ -55,83 +58,64 @@ poorest(const Balance *b, int32_t topic, bool with_fixed)
 	int32_t best = -1;
 
 	for (int32_t i = 0; i < b->g->n_members; i++)
-		if (may(b, i, topic) && (with_fixed || !b->fixed[i]) && (best < 0 || less(b, i, best)))
+		if (b->g->members[i].takes[topic] && (with_fixed || !b->seats[i].fixed) &&
+			(best < 0 || less(b, i, best)))
 			best = i;
 	return best;
 }
 
 /* ---- moves ---- */
 
+/* NULL: there is none. */
 static Pair *
 find_pair(Balance *b, int32_t topic, int32_t from, int32_t to)
 {
-	for (int32_t i = 0; i < b->n_pairs; i++)
-		if (b->pairs[i].topic == topic && b->pairs[i].from == from && b->pairs[i].to == to)
-			return &b->pairs[i];
-	return NULL;
-}
+	Pair *p = b->pairs;
 
-/* Puts one behind the others; NULL: no memory. */
-static Pair *
-add_pair(Balance *b, int32_t topic, int32_t from, int32_t to)
-{
-	if (b->n_pairs == b->cap_pairs)
-	{
-		Pair *more = arena_alloc(b->g->arena, sizeof(*more) * (size_t) (b->cap_pairs * 2 + 32));
-
-		if (more == NULL)
-			return NULL;
-		if (b->n_pairs > 0)
-			memcpy(more, b->pairs, sizeof(*more) * (size_t) b->n_pairs);
-		b->pairs = more;
-		b->cap_pairs = b->cap_pairs * 2 + 32;
-	}
-	b->pairs[b->n_pairs] = (Pair){.topic = topic, .from = from, .to = to, .cap = 16};
-	return &b->pairs[b->n_pairs++];
+	while (p != NULL && (p->topic != topic || p->from != from || p->to != to))
+		p = p->next;
+	return p;
 }
 
 static void
 record_move(Balance *b, int32_t part, int32_t from, int32_t to)
 {
-	Pair *p = find_pair(b, b->topic[part], from, to);
+	Past *past = &b->past[part];
+	Pair *p = find_pair(b, b->g->topic[part], from, to);
 
-	if (p == NULL && (p = add_pair(b, b->topic[part], from, to)) == NULL)
+	if (p == NULL && (p = arena_alloc(b->g->arena, sizeof(*p))) != NULL)
+	{
+		*p = (Pair){.next = b->pairs, .topic = b->g->topic[part], .from = from, .to = to};
+		b->pairs = p;
+	}
+	if (p == NULL)
 		return;
-	if (++p->n > p->cap / 4 * 3)
+	if (p->n++ == 0)
+		p->cap = 16;
+	else if (p->n > p->cap / 4 * 3)
 		p->cap *= 2;
-	b->from[part] = from;
-	b->to[part] = to;
-	b->when[part] = b->clock++;
-}
-
-static void
-forget_move(Balance *b, int32_t part)
-{
-	Pair *p = find_pair(b, b->topic[part], b->from[part], b->to[part]);
-
-	if (p != NULL && --p->n == 0)
-		*p = b->pairs[--b->n_pairs];
-	b->from[part] = -1;
+	past->from = from;
+	past->to = to;
+	past->when = b->clock++;
 }
 
 /* The partition to move instead of `part`: one that came the other way, if there is one. */
 static int32_t
 to_be_moved(Balance *b, int32_t part, int32_t to)
 {
-	const AssignTopic *t = &b->g->topics[b->topic[part]];
-	int32_t from = b->from[part] >= 0 ? b->from[part] : b->g->owner[part], best = -1;
-	const Pair *back = find_pair(b, b->topic[part], to, from);
+	const AssignTopic *t = &b->g->topics[b->g->topic[part]];
+	int32_t from = b->past[part].from >= 0 ? b->past[part].from : b->g->owner[part], best = -1;
+	const Pair *back = find_pair(b, b->g->topic[part], to, from);
 	uint32_t best_bucket = 0;
 
-	if (back == NULL)
-		return part;
-	for (int32_t i = t->first; i < t->first + t->n; i++)
+	for (int32_t i = t->first; back != NULL && i < t->first + t->n; i++)
 	{
-		uint32_t bucket = assign_part_hash(t->name, i - t->first) & ((uint32_t) back->cap - 1);
+		uint32_t bucket = assign_part_hash(b->g, i) & ((uint32_t) back->cap - 1);
 
-		if (b->from[i] != to || b->to[i] != from)
+		if (b->past[i].from != to || b->past[i].to != from)
 			continue;
-		if (best < 0 || bucket < best_bucket || (bucket == best_bucket && b->when[i] < b->when[best]))
+		if (best < 0 || bucket < best_bucket ||
+			(bucket == best_bucket && b->past[i].when < b->past[best].when))
 		{
 			best = i;
 			best_bucket = bucket;
@@ -143,22 +127,20 @@ to_be_moved(Balance *b, int32_t part, int32_t to)
 static void
 move(Balance *b, int32_t part, int32_t to)
 {
-	int32_t from;
+	int32_t from, first;
+	Pair *p;
 
 	part = to_be_moved(b, part, to);
 	from = b->g->owner[part];
-	if (b->from[part] >= 0)
-	{
-		int32_t first = b->from[part];
-
-		forget_move(b, part);
-		if (first != to)
-			record_move(b, part, first, to);
-	}
-	else
-		record_move(b, part, from, to);
-	b->count[from]--;
-	b->count[to]++;
+	first = b->past[part].from;
+	/* What had moved already now comes from where it was first. */
+	if (first >= 0 && (p = find_pair(b, b->g->topic[part], first, b->past[part].to)) != NULL)
+		p->n--;
+	b->past[part].from = -1;
+	if (first != to)
+		record_move(b, part, first >= 0 ? first : from, to);
+	b->seats[from].count--;
+	b->seats[to].count++;
 	b->g->owner[part] = to;
 }
 
@@ -167,49 +149,55 @@ move(Balance *b, int32_t part, int32_t to)
 static bool
 is_balanced(Balance *b)
 {
+	const AssignGroup *g = b->g;
 	int32_t min = INT32_MAX, max = 0;
 
-	for (int32_t i = 0; i < b->g->n_members; i++)
-		if (!b->fixed[i])
+	for (int32_t i = 0; i < g->n_members; i++)
+		if (!b->seats[i].fixed)
 		{
-			min = b->count[i] < min ? b->count[i] : min;
-			max = b->count[i] > max ? b->count[i] : max;
+			min = b->seats[i].count < min ? b->seats[i].count : min;
+			max = b->seats[i].count > max ? b->seats[i].count : max;
 		}
 	if (min >= max - 1)
 		return true;
-	for (int32_t t = 0; t < b->g->n_topics; t++)
-		b->top[t] = 0;
-	for (int32_t part = 0; part < b->g->n_parts; part++)
-		if (b->g->owner[part] >= 0 && b->count[b->g->owner[part]] > b->top[b->topic[part]])
-			b->top[b->topic[part]] = b->count[b->g->owner[part]];
-	for (int32_t i = 0; i < b->g->n_members; i++)
-		for (int32_t t = 0; !b->fixed[i] && b->count[i] < b->most[i] && t < b->g->n_topics; t++)
-			if (may(b, i, t) && b->top[t] > b->count[i] + 1)
+	memset(b->top, 0, sizeof(*b->top) * (size_t) g->n_topics);
+	for (int32_t part = 0; part < g->n_parts; part++)
+		if (g->owner[part] >= 0 && b->seats[g->owner[part]].count > b->top[g->topic[part]])
+			b->top[g->topic[part]] = b->seats[g->owner[part]].count;
+	for (int32_t i = 0; i < g->n_members; i++)
+		for (int32_t t = 0; !b->seats[i].fixed && b->seats[i].count < b->seats[i].most && t < g->n_topics;
+			 t++)
+			if (g->members[i].takes[t] && b->top[t] > b->seats[i].count + 1)
 				return false;
 	return true;
 }
 
+/* The less the better. */
 static int64_t
-score(const Balance *b, const int32_t *count)
+score(const Balance *b)
 {
 	int64_t sum = 0;
 
 	for (int32_t i = 0; i < b->g->n_members; i++)
 		for (int32_t k = i + 1; k < b->g->n_members; k++)
-			if (!b->fixed[i] && !b->fixed[k])
-				sum += abs(count[i] - count[k]);
+			if (!b->seats[i].fixed && !b->seats[k].fixed)
+				sum += abs(b->seats[i].count - b->seats[k].count);
 	return sum;
 }
 
-static bool
-could_improve(const Balance *b, int32_t part)
+/* Whom to move it to, or -1: back to who had it before, or to the poorest. */
+static int32_t
+better_owner(const Balance *b, int32_t part)
 {
-	int32_t owner = b->g->owner[part];
+	int32_t before = b->past[part].before, topic = b->g->topic[part];
+	int32_t most = b->seats[b->g->owner[part]].count - 1;
 
+	if (before >= 0 && !b->seats[before].fixed && most > b->seats[before].count)
+		return before;
 	for (int32_t i = 0; i < b->g->n_members; i++)
-		if (may(b, i, b->topic[part]) && b->count[owner] > b->count[i] + 1)
-			return true;
-	return false;
+		if (b->g->members[i].takes[topic] && most > b->seats[i].count)
+			return poorest(b, topic, false);
+	return -1;
 }
 
 static bool
@@ -222,14 +210,11 @@ perform(Balance *b, const int32_t *list, int32_t n)
 		modified = false;
 		for (int32_t i = 0; i < n && !b->g->arena->failed && !is_balanced(b); i++)
 		{
-			int32_t part = list[i], before = b->before[part];
+			int32_t to = better_owner(b, list[i]);
 
-			if (before >= 0 && !b->fixed[before] && b->count[b->g->owner[part]] > b->count[before] + 1)
-				move(b, part, before);
-			else if (could_improve(b, part))
-				move(b, part, poorest(b, b->topic[part], false));
-			else
+			if (to < 0)
 				continue;
+			move(b, list[i], to);
 			any = modified = true;
 		}
 	}
@@ -238,53 +223,34 @@ perform(Balance *b, const int32_t *list, int32_t n)
 
 /* ---- set up ---- */
 
-static void
-set_up_members(Balance *b)
-{
-	AssignGroup *g = b->g;
-
-	for (int32_t i = 0; i < g->n_members; i++)
-	{
-		for (int32_t k = 0; k < g->n_members; k++)
-			b->rank[i] += assign_compare(g->members[k].id, g->members[i].id) < 0;
-		for (int32_t k = 0; k < g->members[i].n_topics; k++)
-		{
-			int32_t t = g->members[i].topics[k];
-
-			if (g->topics[t].n == 0)
-				continue;
-			b->may[i * g->n_topics + t] = true;
-			b->n_may[t]++;
-			b->most[i] += g->topics[t].n;
-		}
-	}
-}
-
 static int
-by_candidates(const void *balance, int32_t a, int32_t b)
+by_takers(const void *balance, int32_t a, int32_t b)
 {
-	return ((const Balance *) balance)->n_may[a] - ((const Balance *) balance)->n_may[b];
+	return ((const Balance *) balance)->takers[a] - ((const Balance *) balance)->takers[b];
 }
 
 /* All partitions: those of topics with fewer candidates first, then by name. */
 static void
-set_up_order(Balance *b)
+set_up(Balance *b)
 {
 	AssignGroup *g = b->g;
 	int32_t *order = b->top; /* scratch */
 
 	for (int32_t t = 0; t < g->n_topics; t++)
+	{
 		order[t] = t;
-	assign_sort(order, g->n_topics, by_candidates, b);
+		for (int32_t i = 0; i < g->n_members; i++)
+		{
+			b->takers[t] += g->members[i].takes[t];
+			b->seats[i].most += g->members[i].takes[t] ? g->topics[t].n : 0;
+		}
+	}
+	assign_sort(order, g->n_topics, by_takers, b);
 	for (int32_t i = 0; i < g->n_topics; i++)
 		for (int32_t k = 0; k < g->topics[order[i]].n; k++)
-		{
-			int32_t part = g->topics[order[i]].first + k;
-
-			b->topic[part] = order[i];
-			b->from[part] = b->before[part] = -1;
-			b->all[b->n_all++] = part;
-		}
+			b->all[b->n_all++] = g->topics[order[i]].first + k;
+	for (int32_t part = 0; part < g->n_parts; part++)
+		b->past[part] = (Past){.before = -1, .from = -1};
 }
 
 /* Keeps what members had and may still have; true: somebody had what it may have no more. */
@@ -298,10 +264,10 @@ keep_claims(Balance *b, const Claims *claims)
 	{
 		int32_t part = b->all[i], had = claims->had[part];
 
-		if (had >= 0 && may(b, had, b->topic[part]))
+		if (had >= 0 && g->members[had].takes[g->topic[part]])
 		{
 			g->owner[part] = had;
-			b->count[had]++;
+			b->seats[had].count++;
 		}
 		else
 		{
@@ -311,29 +277,29 @@ keep_claims(Balance *b, const Claims *claims)
 	}
 	for (int32_t i = 0; i < g->n_members; i++)
 	{
-		int32_t me = claims->order[i],
-				generation = g->members[me].has_generation ? g->members[me].generation : -1;
+		const AssignMember *m = &g->members[claims->order[i]];
 
-		for (int32_t k = 0; generation < claims->max_generation && k < g->members[me].n_owned; k++)
+		for (int32_t k = 0; m->generation < claims->max_generation && k < m->n_owned; k++)
 		{
-			int32_t part = g->members[me].owned[k];
+			Past *past = &b->past[m->owned[k]];
 
-			if (b->before[part] >= 0 && generation <= b->before_generation[part])
+			if (past->before >= 0 && m->generation <= past->generation)
 				continue;
-			b->before[part] = me;
-			b->before_generation[part] = generation;
+			past->before = claims->order[i];
+			past->generation = m->generation;
 		}
 	}
 	return revoked;
 }
 
+/* Of a list those partitions that there is a choice for. */
 static int32_t
-without_fixed(const Balance *b, int32_t *list, int32_t n)
+movable(const Balance *b, int32_t *list, int32_t n)
 {
 	int32_t kept = 0;
 
 	for (int32_t i = 0; i < n; i++)
-		if (b->n_may[b->topic[list[i]]] >= 2)
+		if (b->takers[b->g->topic[list[i]]] >= 2)
 			list[kept++] = list[i];
 	return kept;
 }
@@ -342,70 +308,57 @@ static void
 find_fixed(Balance *b)
 {
 	for (int32_t i = 0; i < b->g->n_members; i++)
-		b->fixed[i] = b->count[i] >= b->most[i];
-	for (int32_t part = 0; part < b->g->n_parts; part++)
-		if (b->g->owner[part] >= 0 && b->n_may[b->topic[part]] >= 2)
-			b->fixed[b->g->owner[part]] = false;
+		b->seats[i].fixed = b->seats[i].count >= b->seats[i].most;
+	for (int32_t i = 0; i < b->n_all; i++)
+		if (b->g->owner[b->all[i]] >= 0)
+			b->seats[b->g->owner[b->all[i]]].fixed = false;
 }
 
 static void
 balance(Balance *b, bool revoked)
 {
 	AssignGroup *g = b->g;
-	size_t parts = sizeof(int32_t) * (size_t) g->n_parts, members = sizeof(int32_t) * (size_t) g->n_members;
-	int32_t *owner = assign_numbers(g, g->n_parts), *count = assign_numbers(g, g->n_members);
-	bool initializing = true;
+	bool initializing = b->n_loose == b->n_all;
+	size_t size = sizeof(*g->owner) * (size_t) g->n_parts;
+	int32_t *owner = assign_numbers(g, g->n_parts);
+	int64_t before;
 
-	for (int32_t i = 0; i < g->n_members; i++)
-		initializing = initializing && b->count[i] == 0;
 	for (int32_t i = 0; i < b->n_loose; i++)
 	{
-		int32_t to = poorest(b, b->topic[b->loose[i]], true);
+		int32_t to = poorest(b, g->topic[b->loose[i]], true);
 
-		if (to < 0)
-			continue;
 		g->owner[b->loose[i]] = to;
-		b->count[to]++;
+		if (to >= 0)
+			b->seats[to].count++;
 	}
-	b->n_all = without_fixed(b, b->all, b->n_all);
-	b->n_loose = without_fixed(b, b->loose, b->n_loose);
+	b->n_all = movable(b, b->all, b->n_all);
+	b->n_loose = movable(b, b->loose, b->n_loose);
 	find_fixed(b);
 	if (g->arena->failed)
 		return;
-	memcpy(owner, g->owner, parts);
-	memcpy(count, b->count, members);
+	memcpy(owner, g->owner, size);
+	before = score(b);
 	if (!revoked)
 		(void) perform(b, b->loose, b->n_loose);
 	/* Members keep what they have unless it becomes fairer. */
-	if (perform(b, b->all, b->n_all) && !initializing && score(b, b->count) >= score(b, count))
-		memcpy(g->owner, owner, parts);
+	if (perform(b, b->all, b->n_all) && !initializing && score(b) >= before)
+		memcpy(g->owner, owner, size);
 }
 
 int
 assign_general(AssignGroup *g, const Claims *claims)
 {
-	int32_t m = g->n_members, t = g->n_topics, p = g->n_parts;
 	Balance b = {.g = g,
-				 .count = assign_numbers(g, m),
-				 .rank = assign_numbers(g, m),
-				 .fixed = assign_numbers(g, m),
-				 .may = arena_alloc(g->arena, (size_t) m * (size_t) t),
-				 .n_may = assign_numbers(g, t),
-				 .most = assign_numbers(g, m),
-				 .all = assign_numbers(g, p),
-				 .loose = assign_numbers(g, p),
-				 .before = assign_numbers(g, p),
-				 .before_generation = assign_numbers(g, p),
-				 .top = assign_numbers(g, t),
-				 .topic = assign_numbers(g, p),
-				 .from = assign_numbers(g, p),
-				 .to = assign_numbers(g, p),
-				 .when = assign_numbers(g, p)};
+				 .seats = arena_alloc(g->arena, sizeof(Seat) * (size_t) g->n_members),
+				 .past = arena_alloc(g->arena, sizeof(Past) * (size_t) g->n_parts),
+				 .takers = assign_numbers(g, g->n_topics),
+				 .top = assign_numbers(g, g->n_topics),
+				 .all = assign_numbers(g, g->n_parts),
+				 .loose = assign_numbers(g, g->n_parts)};
 
 	if (g->arena->failed)
 		return -1;
-	set_up_members(&b);
-	set_up_order(&b);
+	set_up(&b);
 	balance(&b, keep_claims(&b, claims));
 	return g->arena->failed ? -1 : 0;
 }

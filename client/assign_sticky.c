@@ -6,15 +6,6 @@
 
 /* ---- claims: who had what ---- */
 
-static bool
-same_topics(const AssignMember *a, const AssignMember *b)
-{
-	for (int32_t i = 0; i < a->n_topics; i++)
-		if (!assign_subscribed(b, a->topics[i]))
-			return false;
-	return a->n_topics == b->n_topics;
-}
-
 /*
  * A partition that two members claim belongs to the one of the newer generation, and to nobody when they are of the
  * same one: then neither can know.
@@ -30,7 +21,6 @@ make_claims(AssignGroup *g, Claims *c)
 	c->had = assign_numbers(g, g->n_parts);
 	c->many = assign_numbers(g, g->n_parts);
 	c->revoked = assign_numbers(g, g->n_parts);
-	c->moving = assign_numbers(g, g->n_parts);
 	if (g->arena->failed)
 		return -1;
 	for (int32_t i = 0; i < g->n_parts; i++)
@@ -41,9 +31,10 @@ make_claims(AssignGroup *g, Claims *c)
 		int32_t me = c->order[i];
 		const AssignMember *m = &g->members[me];
 
-		if (first == NULL || first->n_topics == 0)
+		/* Who subscribes to nothing is none to compare with. */
+		if (first == NULL || memchr(first->takes, true, (size_t) g->n_topics) == NULL)
 			first = m;
-		else if (!same_topics(m, first))
+		else if (memcmp(first->takes, m->takes, (size_t) g->n_topics) != 0)
 			c->equal = false;
 		if (m->generation > c->max_generation)
 			c->max_generation = m->generation;
@@ -80,7 +71,7 @@ by_partition(const void *group, int32_t a, int32_t b)
 {
 	const AssignGroup *g = group;
 
-	return (a - g->topics[assign_topic_of(g, a)].first) - (b - g->topics[assign_topic_of(g, b)].first);
+	return (a - g->topics[g->topic[a]].first) - (b - g->topics[g->topic[b]].first);
 }
 
 /* The claims of a member by partition, then by topic. */
@@ -142,7 +133,7 @@ give_rest(AssignGroup *g, Claims *c, Quotas *q)
 		else
 			return;
 		g->owner[part] = me;
-		c->moving[part] = c->many[part] || (c->revoked[part] >= 0 && c->revoked[part] != me);
+		g->moving[part] = c->many[part] || (c->revoked[part] >= 0 && c->revoked[part] != me);
 		if (++q->count[me] == q->low)
 		{
 			memmove(q->under + at, q->under + at + 1, sizeof(int32_t) * (size_t) (q->n_under - at - 1));
@@ -174,11 +165,11 @@ assign_by_quota(AssignGroup *g, Claims *c)
 	return 0;
 }
 
-/* ---- the two assignors ---- */
+/* ---- the assignor ---- */
 
 /* Moves between members that had it and others: what was added to one and taken from another. */
 static void
-find_moving(const AssignGroup *g, Claims *c)
+find_moving(AssignGroup *g)
 {
 	for (int32_t me = 0; me < g->n_members; me++)
 		for (int32_t k = 0; k < g->members[me].n_owned; k++)
@@ -189,34 +180,21 @@ find_moving(const AssignGroup *g, Claims *c)
 			for (int32_t i = 0; !had && i < g->members[owner].n_owned; i++)
 				had = g->members[owner].owned[i] == part;
 			if (!had)
-				c->moving[part] = true;
+				g->moving[part] = true;
 		}
-}
-
-static int
-assign_both(AssignGroup *g, bool cooperative)
-{
-	Claims c;
-	int rc = make_claims(g, &c);
-
-	if (rc == 0)
-		rc = c.equal ? assign_by_quota(g, &c) : assign_general(g, &c);
-	if (rc == 0 && cooperative && !c.equal)
-		find_moving(g, &c);
-	for (int32_t part = 0; rc == 0 && cooperative && part < g->n_parts; part++)
-		if (c.moving[part])
-			g->owner[part] = -1;
-	return rc;
 }
 
 int
 assign_sticky(AssignGroup *g)
 {
-	return assign_both(g, false);
-}
+	Claims c;
 
-int
-assign_cooperative(AssignGroup *g)
-{
-	return assign_both(g, true);
+	if (make_claims(g, &c) != 0)
+		return -1;
+	if (c.equal)
+		return assign_by_quota(g, &c);
+	if (assign_general(g, &c) != 0)
+		return -1;
+	find_moving(g);
+	return 0;
 }

@@ -6,65 +6,96 @@ member(const void *of, size_t offset)
 	return (char *) (uintptr_t) of + offset;
 }
 
-/* One more struct at the end of a list in the arena, which doubles. */
-static void *
-append(Arena *a, void **list, int32_t *n, const WireMsg *desc, size_t size)
+void *
+message_field(const WireMsg *m, const void *message, const char *name)
 {
-	if ((*n & (*n - 1)) == 0)
-	{
-		void *more = arena_alloc(a, size * (*n == 0 ? 1 : (size_t) *n * 2));
+	for (int i = 0; i < m->n_fields; i++)
+		if (strcmp(m->fields[i].name, name) == 0)
+			return member(message, m->fields[i].offset);
+	return NULL;
+}
 
+/* A message's list of topics, or a topic's of partitions (structs, or just numbers): the first list that is there. */
+static const WireField *
+list_of(const WireMsg *m, bool of_structs)
+{
+	const WireField *f = m->fields;
+
+	while ((f->flags & WF_ARRAY) == 0 || (of_structs && f->sub == NULL))
+		f++;
+	return f;
+}
+
+static int32_t *
+count(const WireField *list, const void *of)
+{
+	return member(of, list->n_offset);
+}
+
+static void *
+item(const WireField *list, const void *of, int32_t i)
+{
+	size_t size = list->sub == NULL ? sizeof(int32_t) : list->sub->size;
+
+	return member(*(void **) member(of, list->offset), (size_t) i * size);
+}
+
+/* One more at the end of a list in the arena, which doubles. */
+static void *
+append(Arena *a, const WireField *list, void *of)
+{
+	size_t size = list->sub == NULL ? sizeof(int32_t) : list->sub->size;
+	int32_t n = *count(list, of);
+	void *added, *more;
+
+	if ((n & (n - 1)) == 0)
+	{
+		more = arena_alloc(a, size * (n == 0 ? 1 : (size_t) n * 2));
 		if (more == NULL)
 			return NULL;
-		if (*n > 0)
-			memcpy(more, *list, size * (size_t) *n);
-		*list = more;
+		if (n > 0)
+			memcpy(more, item(list, of, 0), size * (size_t) n);
+		*(void **) member(of, list->offset) = more;
 	}
-	void *item = member(*list, size * (size_t) (*n)++);
-
-	if (desc != NULL)
-		wire_init(desc, item);
-	return item;
+	added = item(list, of, (*count(list, of))++);
+	if (list->sub != NULL)
+		wire_init(list->sub, added);
+	return added;
 }
 
 void *
-by_topic_add(const ByTopic *at, Arena *a, void *message, WStr topic, int32_t index)
+by_topic_add(const WireMsg *m, Arena *a, void *message, WStr topic, int32_t index)
 {
-	void **topics = member(message, at->topics), *t = NULL;
-	int32_t *n = member(message, at->n_topics), *part;
+	const WireField *topics = list_of(m, true);
+	int32_t i = *count(topics, message) - 1, *part;
+	WStr *t = NULL;
 
-	for (int32_t i = *n - 1; i >= 0 && t == NULL; i--)
-	{
-		WStr *name = member(*topics, (size_t) i * at->topic->size);
-
-		if (name->s == topic.s || wstr_eq(*name, topic))
-			t = name;
-	}
-	if (t == NULL && (t = append(a, topics, n, at->topic, at->topic->size)) != NULL)
-		*(WStr *) t = topic;
-	if (t == NULL)
-		return NULL;
-	part = append(a, member(t, at->parts), member(t, at->n_parts), at->part,
-				  at->part == NULL ? sizeof(int32_t) : at->part->size);
+	/* Mostly it is that of the last one. */
+	for (; i >= 0 && (t = item(topics, message, i))->s != topic.s && !wstr_eq(*t, topic); i--)
+		;
+	if (i < 0 && (t = append(a, topics, message)) != NULL)
+		*t = topic;
+	part = t == NULL ? NULL : append(a, list_of(topics->sub, false), t);
 	if (part != NULL)
 		*part = index;
 	return part;
 }
 
-void
-by_topic_each(const ByTopic *at, Client *c, const void *message,
-			  void (*look)(void *arg, Topic *t, int32_t index, const void *part), void *arg)
+const void *
+by_topic_next(EachPart *each)
 {
-	for (int32_t i = 0; i < *(int32_t *) member(message, at->n_topics); i++)
+	const WireField *topics = list_of(each->m, true), *parts = list_of(topics->sub, false);
+
+	for (; each->t < *count(topics, each->message); each->t++, each->p = 0)
 	{
-		WStr *name = member(*(void **) member(message, at->topics), (size_t) i * at->topic->size);
-		Topic *t = metadata_find(c, *name);
-
-		for (int32_t k = 0; t != NULL && k < *(int32_t *) member(name, at->n_parts); k++)
+		each->topic = item(topics, each->message, each->t);
+		if (each->p < *count(parts, each->topic))
 		{
-			const int32_t *part = member(*(void **) member(name, at->parts), (size_t) k * at->part->size);
+			const int32_t *part = item(parts, each->topic, each->p++);
 
-			look(arg, t, *part, part);
+			each->index = *part;
+			return part;
 		}
 	}
+	return NULL;
 }

@@ -34,12 +34,18 @@ client_wake_at(Client *c, int64_t when)
 		c->wake = when;
 }
 
+static int
+milliseconds_to(int64_t until)
+{
+	int64_t left = until - client_clock();
+
+	return left < 0 ? 0 : left > INT32_MAX ? INT32_MAX : (int) left;
+}
+
 int
 client_timeout(const Client *c)
 {
-	int64_t left = c->wake - client_clock();
-
-	return left < 0 ? 0 : left > INT32_MAX ? INT32_MAX : (int) left;
+	return milliseconds_to(c->wake);
 }
 
 /* xorshift: jitter and where round-robins begin need no better one. */
@@ -64,12 +70,10 @@ retry_due(Client *c, const Retry *r)
 void
 retry_later(Client *c, Retry *r)
 {
-	int64_t ms = c->conf.backoff;
+	int64_t ms = c->conf.backoff << (r->failures < 20 ? r->failures : 20);
 
-	for (int n = r->failures++; n > 0 && ms < c->conf.backoff_max; n--)
-		ms *= 2;
-	if (ms > c->conf.backoff_max)
-		ms = c->conf.backoff_max;
+	ms = ms < c->conf.backoff_max ? ms : c->conf.backoff_max;
+	r->failures++;
 	r->at = c->now + ms * (int64_t) (80 + client_random(c) % 41) / 100;
 	r->open = false;
 	client_wake_at(c, r->at);
@@ -163,7 +167,7 @@ add_bootstrap(Client *c, pgb_error *err)
 		if (*rest != '\0' || *host == '\0' || port < 1 || port > 65535)
 			return error_set(err, PGB_INVALID, false, "bootstrap.servers is host:port,..., not \"%s\"", at);
 		if (client_add_node(c, id--, wstr(host), (int) port) == NULL)
-			return error_set(err, PGB_NO_MEMORY, true, "no memory");
+			return error_memory(err);
 	}
 	return c->nodes != NULL ? 0 : error_set(err, PGB_INVALID, false, "bootstrap.servers names no broker");
 }
@@ -216,67 +220,61 @@ version_for(const Node *node, int16_t key, int16_t most)
 	return v >= api->known_min && v >= node->min[key] ? v : (int16_t) -1;
 }
 
-/* NULL: *err. */
-static Call *
-make_call(Client *c, const Node *node, const WireApi *api, int16_t most, const void *request, pgb_error *err)
+static bool
+encode(const Client *c, Call *call, const void *request)
 {
-	int16_t version = version_for(node, api->key, most);
-	Call *call = version < 0 ? NULL : calloc(1, sizeof(*call));
 	size_t start;
 
-	if (version < 0)
-		error_set(err, PGB_UNSUPPORTED, false, "%s:%d knows no version of %s that we know", node->host,
-				  node->port, api->name);
-	else if (call == NULL)
-		error_set(err, PGB_NO_MEMORY, true, "no memory");
-	if (call == NULL)
-		return NULL;
-	call->version = version;
 	wire_writer_init(&call->out);
-	start = wire_request_begin(&call->out, api, version, c->correlation_id, wstr(c->conf.client_id));
-	if (wire_encode(api->request, version, &call->out, request) == 0)
+	start = wire_request_begin(&call->out, call->api, call->version, call->correlation_id,
+							   wstr(c->conf.client_id));
+	if (wire_encode(call->api->request, call->version, &call->out, request) == 0)
 		wire_frame_end(&call->out, start);
-	if (!call->out.failed)
-		return call;
-	wire_writer_free(&call->out);
-	free(call);
-	error_set(err, PGB_NO_MEMORY, true, "no memory, or more than a request can hold");
-	return NULL;
+	return !call->out.failed;
 }
 
 void
 client_send(Client *c, Conn *conn, int16_t key, int16_t most, const void *request, CallDone done, void *arg,
-			int64_t timeout)
+			int64_t timeout, Retry *retry)
 {
-	const WireApi *api = wire_api(key);
+	Call call = {.api = wire_api(key),
+				 .version = version_for(conn->node, key, most),
+				 .no_reply = key == API_PRODUCE && ((const ProduceRequest *) request)->acks == 0,
+				 .correlation_id = c->correlation_id,
+				 .deadline = c->now + timeout,
+				 .node = conn->node,
+				 .retry = retry,
+				 .done = done,
+				 .arg = arg};
+	Call *kept = NULL;
 	pgb_error err;
-	Call failed = {0}, *made = make_call(c, conn->node, api, most, request, &err);
-	Call *call = made != NULL ? made : &failed;
 
-	call->api = api;
-	call->correlation_id = c->correlation_id;
-	call->deadline = c->now + timeout;
-	call->node = conn->node;
-	call->done = done;
-	call->arg = arg;
-	call->no_reply = key == API_PRODUCE && ((const ProduceRequest *) request)->acks == 0;
 	c->correlation_id = (c->correlation_id + 1) & INT32_MAX;
+	if (retry != NULL)
+		retry->open = true;
+	if (call.version < 0)
+		error_set(&err, PGB_UNSUPPORTED, false, "%s:%d knows no version of %s that we know", conn->node->host,
+				  conn->node->port, call.api->name);
+	else if (!encode(c, &call, request) || (kept = malloc(sizeof(call))) == NULL)
+		error_set(&err, PGB_NO_MEMORY, true, "no memory, or more than a request can hold");
 	arena_reset(&c->arena);
-	client_wake_at(c, call->deadline);
-	if (made == NULL)
-		done(c, call, &err, NULL);
-	else
-		conn_push(c, conn, call);
+	client_wake_at(c, call.deadline);
+	if (kept == NULL)
+	{
+		call_end(c, &call, &err, NULL);
+		return;
+	}
+	*kept = call;
+	conn_push(c, conn, kept);
 }
 
 /* ---- the turn ---- */
 
-int
-client_init(Client *c, const Conf *conf, pgb_error *err)
+static int
+init(Client *c, const Conf *conf, pgb_error *err)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data = {.ptr = NULL}};
 
-	memset(c, 0, sizeof(*c));
 	c->epfd = c->wakefd = -1;
 	if (conf == NULL || !conf_copy(&c->conf, conf))
 		return error_set(err, PGB_INVALID, false, "no configuration, or no memory for it");
@@ -291,6 +289,23 @@ client_init(Client *c, const Conf *conf, pgb_error *err)
 		c->random = (uint64_t) client_time() * 2654435761U + 1;
 	c->now = client_clock();
 	return add_bootstrap(c, err);
+}
+
+void *
+client_new(size_t size, const Conf *conf, void (*step)(void *handle), pgb_error *err)
+{
+	Client *c = calloc(1, size);
+
+	if (c == NULL)
+		error_memory(err);
+	else if (init(c, conf, err) != 0)
+		client_free(c);
+	else
+	{
+		c->step = step;
+		return c;
+	}
+	return NULL;
 }
 
 void
@@ -322,6 +337,7 @@ client_free(Client *c)
 	if (c->wakefd >= 0)
 		(void) close(c->wakefd);
 	conf_clear(&c->conf);
+	free(c);
 }
 
 static void
@@ -337,8 +353,7 @@ void
 client_run(Client *c, int64_t until)
 {
 	struct epoll_event events[32];
-	int64_t left = (until < c->wake ? until : c->wake) - (c->now = client_clock());
-	int n = epoll_wait(c->epfd, events, 32, left < 0 ? 0 : left > INT32_MAX ? INT32_MAX : (int) left);
+	int n = epoll_wait(c->epfd, events, 32, milliseconds_to(until < c->wake ? until : c->wake));
 
 	c->now = client_clock();
 	c->wake = CLIENT_NEVER;

@@ -9,7 +9,7 @@
  *     client_run(c, until)   epoll_wait -> replies (Call.done) -> broken and late connections -> metadata -> step
  *
  * Done functions free what is theirs; they do not close connections.  A response lives in the client's arena and in
- * call->frame until done returns; frame_ref keeps the frame.  A request may be made in the arena: client_send empties it.
+ * call->frame until done returns; call_keep and frame_ref keep it.  A request may be made in the arena: client_send empties it.
  */
 #ifndef CLIENT_CLIENT_H
 #define CLIENT_CLIENT_H
@@ -42,6 +42,16 @@ typedef struct Frame
 Frame *frame_ref(Frame *f);
 void frame_unref(Frame *f);
 
+/* The memory of a response that is wanted beyond done. */
+typedef struct Kept
+{
+	Frame *frame;
+	Arena arena;
+} Kept;
+
+void call_keep(Client *c, Call *call, Kept *kept); /* the one that was kept before goes */
+void kept_free(Kept *kept);
+
 /* Something that is asked for, again and again after failures: between them is a backoff that grows. */
 typedef struct Retry
 {
@@ -50,7 +60,10 @@ typedef struct Retry
 	int64_t at;   /* not before */
 } Retry;
 
-/* err NULL: `response` is decoded, as call->version describes it. */
+/*
+ * err NULL: `response` is decoded, as call->version describes it.  An answer that as a whole says what is wrong is an
+ * error with Kafka's code, and the response is there, too.
+ */
 typedef void (*CallDone)(Client *c, Call *call, const pgb_error *err, void *response);
 
 struct Call
@@ -64,6 +77,7 @@ struct Call
 	WireWriter out; /* holes are filled from their `user`, which lives until done */
 	Frame *frame;
 	Node *node;
+	Retry *retry; /* may be NULL; knows how the call ended when done is called */
 	CallDone done;
 	void *arg;
 };
@@ -151,8 +165,7 @@ struct Client
 	Topic *topics;
 	Node *asked; /* of the last client_any */
 	Arena arena;
-	void (*step)(Client *c);
-	void *owner;
+	void (*step)(void *handle);
 	bool interrupted;
 	pgb_error last_error; /* of a connection */
 	char cluster_id[64];
@@ -166,7 +179,8 @@ struct Client
 
 /* ---- client.c ---- */
 
-int client_init(Client *c, const Conf *conf, pgb_error *err);
+/* A handle: `size` bytes, zero behind the Client that they begin with.  NULL: *err. */
+void *client_new(size_t size, const Conf *conf, void (*step)(void *handle), pgb_error *err);
 void client_free_nodes(Client *c); /* every call comes to its end, with an error */
 void client_free(Client *c);
 int64_t client_clock(void); /* monotonic */
@@ -201,12 +215,14 @@ Conn *client_any(Client *c);
 /*
  * Sends a request in the highest version up to `most` that both sides know.  `done` is called once, with the
  * correlation id that c->correlation_id is now; before this returns when there is no such version or no memory.
+ * `retry` is open until then, and after a failure has to wait.
  */
 void client_send(Client *c, Conn *conn, int16_t key, int16_t most, const void *request, CallDone done,
-				 void *arg, int64_t timeout);
+				 void *arg, int64_t timeout, Retry *retry);
 
 /* ---- conn.c ---- */
 
+void call_end(Client *c, Call *call, const pgb_error *err, void *response); /* done, and frees it */
 void conn_open(Client *c, Conn *conn);
 void conn_event(Client *c, Conn *conn, bool readable, bool writable);
 void conn_check(Client *c, Conn *conn); /* broken, late */
@@ -229,28 +245,27 @@ int metadata_failed(Client *c, const Topic *t, pgb_error *err);
 
 /* ---- by_topic.c ---- */
 
-/*
- * Where a message has its topics, and these their partitions: many have a list of lists whose structs begin with a
- * name and with a number.
- */
-typedef struct ByTopic
-{
-	const WireMsg *topic, *part; /* part NULL: just the numbers */
-	size_t topics, n_topics;     /* in the message */
-	size_t parts, n_parts;       /* in a topic */
-} ByTopic;
+/* A field of a message by its name in wire/schema; NULL: it has none of that name. */
+void *message_field(const WireMsg *m, const void *message, const char *name);
 
-#define BY_TOPIC(Message, topics, Topic_, parts, part_desc)                                                  \
-	{                                                                                                        \
-		&Topic_##_desc, part_desc, offsetof(Message, topics), offsetof(Message, n_##topics),                 \
-			offsetof(Topic_, parts), offsetof(Topic_, n_##parts)                                             \
-	}
+/*
+ * Many messages have a list of topics, and these of their partitions: structs that begin with a name and with a
+ * number.  Which fields that are say the tables of the wire.
+ */
 
 /* One more partition in a message; its struct is good until the next one.  NULL: no memory. */
-void *by_topic_add(const ByTopic *at, Arena *a, void *message, WStr topic, int32_t index);
+void *by_topic_add(const WireMsg *m, Arena *a, void *message, WStr topic, int32_t index);
 
-/* Calls for each partition in a message whose topic the client knows. */
-void by_topic_each(const ByTopic *at, Client *c, const void *message,
-				   void (*look)(void *arg, Topic *t, int32_t index, const void *part), void *arg);
+/* One partition after another: for (EachPart each = {.m = &X_desc, .message = &x}; (part = by_topic_next(&each)) != NULL;) ... */
+typedef struct EachPart
+{
+	const WireMsg *m;
+	const void *message;
+	int32_t t, p;      /* where we are */
+	const WStr *topic; /* of the last one, as `index` */
+	int32_t index;
+} EachPart;
+
+const void *by_topic_next(EachPart *each); /* NULL: that was all */
 
 #endif

@@ -54,6 +54,8 @@ void conf_clear(Conf *conf);
 int error_set(pgb_error *err, int code, bool retriable, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
+int error_memory(pgb_error *err); /* "no memory" */
+
 /* One of Kafka's codes: its sentence, behind `what`, and what to do where we know it. */
 int error_kafka(pgb_error *err, int code, const char *what, ...) __attribute__((format(printf, 3, 4)));
 

@@ -36,20 +36,42 @@ frame_unref(Frame *f)
 		free(f);
 }
 
-static void
-call_free(Call *call)
-{
-	wire_writer_free(&call->out);
-	frame_unref(call->frame);
-	free(call);
-}
-
-static void
+void
 call_end(Client *c, Call *call, const pgb_error *err, void *response)
 {
+	const int16_t *code =
+		response == NULL ? NULL : message_field(call->api->response, response, "error_code");
+	pgb_error why;
+
+	if (code != NULL && *code != 0)
+	{
+		error_kafka(&why, *code, "the answer to %s", call->api->name);
+		err = &why;
+	}
+	if (call->retry != NULL)
+		call->retry->open = false;
+	if (call->retry != NULL && err != NULL)
+		retry_later(c, call->retry);
 	call->done(c, call, err, response);
-	call_free(call);
 	arena_reset(&c->arena);
+	wire_writer_free(&call->out);
+	frame_unref(call->frame);
+}
+
+void
+call_keep(Client *c, Call *call, Kept *kept)
+{
+	kept_free(kept);
+	*kept = (Kept){frame_ref(call->frame), c->arena};
+	arena_init(&c->arena, 4096);
+}
+
+void
+kept_free(Kept *kept)
+{
+	frame_unref(kept->frame);
+	arena_free(&kept->arena);
+	*kept = (Kept){0};
 }
 
 static void
@@ -78,6 +100,7 @@ conn_close(Client *c, Conn *conn, const pgb_error *why)
 	DL_FOREACH_SAFE (calls, call, next)
 	{
 		call_end(c, call, why, NULL);
+		free(call);
 	}
 	client_wake_at(c, c->now);
 }
@@ -138,9 +161,10 @@ versions_done(Client *c, Call *call, const pgb_error *err, void *response)
 	Conn *conn = call->arg;
 	ApiVersionsResponse *resp = response;
 
-	if (err != NULL || (resp->error_code != 0 && resp->error_code != KERR_UNSUPPORTED_VERSION))
+	/* That our version is not known is said in one that lists those that are. */
+	if (err != NULL && err->code != KERR_UNSUPPORTED_VERSION)
 	{
-		conn->broken = conn->fd < 0 ? 0 : err != NULL ? ENOMEM : EPROTO;
+		conn->broken = conn->fd < 0 ? 0 : resp == NULL ? ENOMEM : EPROTO;
 		client_wake_at(c, c->now);
 		return;
 	}
@@ -176,7 +200,7 @@ connected(Client *c, Conn *conn)
 	}
 	conn->state = CONN_VERSIONS;
 	conn->node->min[API_API_VERSIONS] = conn->node->max[API_API_VERSIONS] = 3;
-	client_send(c, conn, API_API_VERSIONS, 3, &req, versions_done, conn, c->conf.connect_timeout);
+	client_send(c, conn, API_API_VERSIONS, 3, &req, versions_done, conn, c->conf.connect_timeout, NULL);
 }
 
 /* ---- writing ---- */
@@ -243,6 +267,7 @@ flush(Client *c, Conn *conn)
 		{
 			take_call(conn, call);
 			call_end(c, call, NULL, NULL);
+			free(call);
 		}
 	}
 	if (conn->want_write != (conn->unsent != NULL) && conn->broken == 0)
@@ -262,8 +287,9 @@ conn_push(Client *c, Conn *conn, Call *call)
 
 /* ---- reading ---- */
 
-static int
-call_decode(Client *c, Call *call, void **out, const char **why)
+/* NULL: *out is the response, else what is wrong with it. */
+static const char *
+call_decode(Client *c, Call *call, void **out)
 {
 	WireReader body;
 	int32_t id;
@@ -271,21 +297,15 @@ call_decode(Client *c, Call *call, void **out, const char **why)
 	if (wire_response_header_decode(call->frame->data, call->frame->len, call->api, call->version, &id,
 									&body) != 0 ||
 		id != call->correlation_id)
-	{
-		*why = "an answer to what was not asked";
-		return -1;
-	}
+		return "an answer to what was not asked";
 	/* A broker that does not know our version of ApiVersions answers in the oldest form. */
 	if (call->api->key == API_API_VERSIONS && wire_reader_left(&body) >= 2 &&
 		get_be16(body.p) == KERR_UNSUPPORTED_VERSION)
 		call->version = 0;
 	*out = arena_alloc(&c->arena, call->api->response->size);
-	if (*out == NULL || wire_decode(call->api->response, call->version, &body, &c->arena, *out) != 0)
-	{
-		*why = body.why != NULL ? body.why : "no memory";
-		return -1;
-	}
-	return 0;
+	if (*out != NULL && wire_decode(call->api->response, call->version, &body, &c->arena, *out) == 0)
+		return NULL;
+	return body.why != NULL ? body.why : "no memory";
 }
 
 /* A whole frame is there. */
@@ -293,24 +313,26 @@ static void
 answered(Client *c, Conn *conn)
 {
 	Call *call = conn->calls;
-	const char *why = "an answer without a question";
+	const char *wrong;
 	void *response;
 
 	if (call == NULL || call == conn->unsent)
 	{
-		fail(c, conn, PGB_PROTOCOL, "sent %s", why);
+		fail(c, conn, PGB_PROTOCOL, "sent an answer without a question");
 		return;
 	}
 	call->frame = conn->in;
 	conn->in = NULL;
-	if (call_decode(c, call, &response, &why) != 0)
+	wrong = call_decode(c, call, &response);
+	if (wrong != NULL)
 	{
 		arena_reset(&c->arena);
-		fail(c, conn, PGB_PROTOCOL, "the answer to %s cannot be read (%s)", call->api->name, why);
+		fail(c, conn, PGB_PROTOCOL, "the answer to %s cannot be read (%s)", call->api->name, wrong);
 		return;
 	}
 	take_call(conn, call);
 	call_end(c, call, NULL, response);
+	free(call);
 }
 
 /* For a frame whose head is there, or to double what was taken for one, up to what it was said to need. */

@@ -35,7 +35,7 @@ places_have(const PlaceList *list, const FromPart *p)
 FromPart *
 consumer_find(FromPart *set, const Topic *t, int32_t index)
 {
-	FromKey key = {(Topic *) (uintptr_t) t, index};
+	FromKey key = {(Topic *) (uintptr_t) t, index, 0};
 	FromPart *p;
 
 	/* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): FromKey has no padding */
@@ -61,7 +61,7 @@ consumer_add(FromPart **set, Topic *t, int32_t index)
 
 	if (p == NULL)
 		return NULL;
-	p->key = (FromKey){t, index};
+	p->key = (FromKey){t, index, 0};
 	p->state = IDLE;
 	p->position = p->committed = p->end = p->stored = PGB_UNKNOWN;
 	HASH_ADD(hh, *set, key, sizeof(p->key), p);
@@ -125,9 +125,9 @@ consumer_fail(pgb_consumer *c, const pgb_error *err)
 /* ---- the handle ---- */
 
 static void
-step(Client *client)
+step(void *handle)
 {
-	pgb_consumer *c = client->owner;
+	pgb_consumer *c = handle;
 
 	group_find_coordinator(c);
 	group_step(c);
@@ -138,27 +138,22 @@ step(Client *client)
 pgb_consumer *
 pgb_consumer_new(const pgb_conf *conf, pgb_error *err)
 {
-	pgb_consumer *c = calloc(1, sizeof(*c));
+	pgb_consumer *c = client_new(sizeof(*c), conf, step, err);
 
 	if (c == NULL)
+		return NULL;
+	if (group_check_assignors(c->c.conf.assignors, &c->cooperative, err) != 0)
 	{
-		error_set(err, PGB_NO_MEMORY, true, "no memory");
+		client_free(&c->c);
 		return NULL;
 	}
 	c->generation = c->sticky_generation = -1;
 	c->coordinator = CLIENT_NO_NODE;
+	c->member = WSTR_LIT("");
+	c->instance = c->c.conf.instance_id[0] == '\0' ? WSTR_NULL : wstr(c->c.conf.instance_id);
 	wire_writer_init(&c->scratch);
-	if (client_init(&c->c, conf, err) != 0 ||
-		group_check_assignors(c->c.conf.assignors, &c->cooperative, err) != 0)
-	{
-		client_free(&c->c);
-		free(c);
-		return NULL;
-	}
 	/* Reading a topic is no reason to make it. */
 	c->c.create_topics = false;
-	c->c.step = step;
-	c->c.owner = c;
 	c->commit_at = c->c.now + c->c.conf.commit_interval;
 	return c;
 }
@@ -179,7 +174,7 @@ pgb_subscribe(pgb_consumer *c, const char *const *topics, size_t n, pgb_error *e
 		if (list == NULL || (list[i] = metadata_topic(&c->c, wstr(topics[i]))) == NULL)
 		{
 			free(list);
-			return error_set(err, PGB_NO_MEMORY, true, "no memory");
+			return error_memory(err);
 		}
 	free(c->topics);
 	c->topics = list;
@@ -212,7 +207,7 @@ pgb_assign(pgb_consumer *c, const pgb_place *places, size_t n, pgb_error *err)
 							 places[i].topic, places[i].partition, (long long) places[i].offset);
 		p = t == NULL ? NULL : consumer_find(c->parts, t, places[i].partition);
 		if (p == NULL && (t == NULL || (p = consumer_add(&c->parts, t, places[i].partition)) == NULL))
-			return error_set(err, PGB_NO_MEMORY, true, "no memory");
+			return error_memory(err);
 		place_at(c, p, places[i].offset);
 	}
 	return 0;
@@ -248,7 +243,7 @@ look_for_unknown(pgb_consumer *c)
 		{
 			unknown = true;
 			error_set(&err, PGB_NO_PARTITION, false, "topic \"%s\" has partitions 0 to %d, not %d",
-					  p->key.topic->name, p->key.topic->n - 1, (int) p->key.index);
+					  p->key.topic->name, p->key.topic->n - 1, p->key.index);
 		}
 	}
 	if (unknown && !c->unknown_told && c->failure.code == 0)
@@ -402,7 +397,7 @@ pgb_assignment(const pgb_consumer *c, pgb_place *places, size_t max)
 	HASH_ITER (hh, c->parts, p, next)
 	{
 		if (n < max)
-			places[n] = (pgb_place){p->key.topic->name, (int32_t) p->key.index, p->position, 0};
+			places[n] = (pgb_place){p->key.topic->name, p->key.index, p->position, 0};
 		n++;
 	}
 	return n;
@@ -415,7 +410,7 @@ pgb_partitions(pgb_consumer *c, const char *topic, int timeout_ms, pgb_error *er
 	Topic *t = metadata_topic(&c->c, wstr(topic));
 
 	if (t == NULL)
-		return error_set(err, PGB_NO_MEMORY, true, "no memory");
+		return error_memory(err);
 	while (t->unknown_since != 0)
 	{
 		if (metadata_failed(&c->c, t, err) != 0)
@@ -472,5 +467,4 @@ pgb_consumer_close(pgb_consumer *c, int timeout_ms)
 	free(c->topics);
 	wire_writer_free(&c->scratch);
 	client_free(&c->c);
-	free(c);
 }

@@ -44,7 +44,7 @@ typedef struct Chunk
 typedef struct FromKey
 {
 	Topic *topic;
-	int64_t index;
+	int32_t index, none; /* without a hole */
 } FromKey;
 
 typedef struct FromPart
@@ -89,13 +89,6 @@ typedef struct PlaceList
 	size_t n;
 } PlaceList;
 
-/* A member as the leader sees it. */
-typedef struct GroupMember
-{
-	WStr id, instance;
-	WBytes metadata;
-} GroupMember;
-
 typedef struct Commit
 {
 	struct Commit *prev, *next;
@@ -138,14 +131,13 @@ struct pgb_consumer
 	int64_t heartbeat_at;
 	Topic **topics; /* of pgb_subscribe */
 	size_t n_topics;
-	char *member_id;
+	WStr member;   /* our id; empty: none yet */
+	WStr instance; /* group.instance.id, or null */
 	int32_t generation;
-	int32_t sticky_generation; /* of last_given */
-	char protocol[64];
-	bool leader, skip_assignment;
-	GroupMember *members;
-	int32_t n_members;
-	Frame *members_frame;
+	int32_t sticky_generation;                   /* of last_given */
+	const JoinGroupResponse *joined;             /* our last one */
+	Kept kept;                                   /* its memory */
+	ConsumerProtocolSubscription *subscriptions; /* of its members, when we lead; also in kept.arena */
 	uint64_t counts; /* partitions of the topics when we assigned: changes when there are more */
 	uint32_t counts_version;
 	PlaceList next_given; /* TAKING */
@@ -186,7 +178,8 @@ void commit_tell(pgb_consumer *c);
 /* group.c */
 void group_step(pgb_consumer *c);
 void group_find_coordinator(pgb_consumer *c);
-Node *group_coordinator(pgb_consumer *c); /* NULL: it is being looked for */
+Node *group_coordinator(pgb_consumer *c);        /* NULL: it is being looked for */
+Conn *group_ready(pgb_consumer *c, ConnUse use); /* to it; NULL: not yet */
 bool group_lost_coordinator(pgb_consumer *c, int code);
 void group_subscribe(pgb_consumer *c);
 void group_leave(pgb_consumer *c, int64_t timeout);
@@ -196,6 +189,7 @@ void group_clear(pgb_consumer *c);
 /* group_protocol.c */
 int group_check_assignors(const char *list, bool *cooperative, pgb_error *err);
 int group_put_protocols(pgb_consumer *c, JoinGroupRequest *req); /* in the arena, as group_assign */
+int group_read_members(pgb_consumer *c);                         /* of what we joined */
 int group_assign(pgb_consumer *c, SyncGroupRequest *req);
 int group_read_assignment(pgb_consumer *c, WBytes bytes);
 

@@ -14,8 +14,6 @@ typedef struct Question
 {
 	int16_t key, most;
 	ConnUse use;
-	size_t code; /* of an error of the whole answer; 0: it has none */
-	ByTopic request, response;
 	void (*begin)(const pgb_consumer *c, void *request);
 	void (*put)(const pgb_consumer *c, const FromPart *p, void *part);
 
@@ -33,7 +31,7 @@ consumer_reset(pgb_consumer *c, FromPart *p, const char *why)
 	}
 	error_set(consumer_failure(c), PGB_NO_OFFSET, false,
 			  "topic \"%s\", partition %d: %s and auto.offset.reset is none; pgb_seek to where to go on",
-			  p->key.topic->name, (int) p->key.index, why);
+			  p->key.topic->name, p->key.index, why);
 	consumer_place(c, p, IDLE, 0);
 }
 
@@ -168,24 +166,9 @@ answer_fetch(pgb_consumer *c, FromPart *p, const void *part, Frame *frame)
 }
 
 static const Question questions[] = {
-	[ASK_COMMITTED] = {API_OFFSET_FETCH, 7, USE_CONTROL, offsetof(OffsetFetchResponse, error_code),
-					   BY_TOPIC(OffsetFetchRequest, topics, OffsetFetchRequestTopics, partition_indexes,
-								NULL),
-					   BY_TOPIC(OffsetFetchResponse, topics, OffsetFetchResponseTopics, partitions,
-								&OffsetFetchResponseTopicsPartitions_desc),
-					   begin_committed, NULL, answer_committed},
-	[ASK_TIME] = {API_LIST_OFFSETS, 7, USE_CONTROL, 0,
-				  BY_TOPIC(ListOffsetsRequest, topics, ListOffsetsRequestTopics, partitions,
-						   &ListOffsetsRequestTopicsPartitions_desc),
-				  BY_TOPIC(ListOffsetsResponse, topics, ListOffsetsResponseTopics, partitions,
-						   &ListOffsetsResponseTopicsPartitions_desc),
-				  begin_time, put_time, answer_time},
-	[FETCHING] = {API_FETCH, 12, USE_DATA, offsetof(FetchResponse, error_code),
-				  BY_TOPIC(FetchRequest, topics, FetchRequestTopics, partitions,
-						   &FetchRequestTopicsPartitions_desc),
-				  BY_TOPIC(FetchResponse, responses, FetchResponseResponses, partitions,
-						   &FetchResponseResponsesPartitions_desc),
-				  begin_fetch, put_fetch, answer_fetch},
+	[ASK_COMMITTED] = {API_OFFSET_FETCH, 7, USE_CONTROL, begin_committed, NULL, answer_committed},
+	[ASK_TIME] = {API_LIST_OFFSETS, 7, USE_CONTROL, begin_time, put_time, answer_time},
+	[FETCHING] = {API_FETCH, 12, USE_DATA, begin_fetch, put_fetch, answer_fetch},
 };
 
 /* ---- answers ---- */
@@ -213,49 +196,39 @@ asked_by(const FromPart *p, const Call *call)
 	return p != NULL && p->retry.open && p->call == call->correlation_id;
 }
 
+/* What the answer says of one partition. */
 static void
-answer_one(void *arg, Topic *t, int32_t index, const void *part)
+answer_one(pgb_consumer *c, const Call *call, const EachPart *each, const void *part)
 {
-	Call *call = arg;
-	pgb_consumer *c = call->arg;
-	FromPart *p = consumer_find(c->parts, t, index);
+	const Topic *t = metadata_find(&c->c, *each->topic);
+	FromPart *p = consumer_find(c->parts, t, each->index);
 	pgb_error err;
 	int code;
 
 	if (!asked_by(p, call))
-		p = consumer_find(c->asides, t, index);
+		p = consumer_find(c->asides, t, each->index);
 	if (!asked_by(p, call))
 		return;
 	p->retry.open = false;
 	code = questions[p->state].answer(c, p, part, call->frame);
 	if (code == 0)
 		return;
-	error_kafka(&err, code, "topic \"%s\", partition %d", t->name, index);
+	error_kafka(&err, code, "topic \"%s\", partition %d", t->name, each->index);
 	part_failed(c, p, &err);
 }
 
 static void
 answered(Client *client, Call *call, const pgb_error *err, void *response)
 {
+	EachPart each = {.m = call->api->response, .message = response};
 	pgb_consumer *c = call->arg;
-	const Question *q = questions;
 	FromPart *p, *next;
+	const void *part;
 	pgb_error why;
-	int16_t code;
 
-	while (q->key != call->api->key)
-		q++;
-	code = err != NULL || q->code == 0 ? 0 : *(int16_t *) ((char *) response + q->code);
-	if (code != 0)
-	{
-		error_kafka(&why, code, "the answer to %s", call->api->name);
-		err = &why;
-	}
-	if (err == NULL)
-	{
-		by_topic_each(&q->response, client, response, answer_one, call);
-		error_set(&why, PGB_PROTOCOL, true, "an answer to %s leaves out a partition", call->api->name);
-	}
+	while (err == NULL && (part = by_topic_next(&each)) != NULL)
+		answer_one(c, call, &each, part);
+	error_set(&why, PGB_PROTOCOL, true, "an answer to %s leaves out a partition", call->api->name);
 	for (int i = 0; i < 2; i++)
 		HASH_ITER (hh, (i == 0 ? c->parts : c->asides), p, next)
 		{
@@ -277,7 +250,7 @@ whom(pgb_consumer *c, const FromPart *p)
 	if (p->state == IDLE || (p->state == FETCHING && p->paused))
 		return NULL;
 	return p->state == ASK_COMMITTED ? group_coordinator(c)
-									 : metadata_leader(&c->c, p->key.topic, (int32_t) p->key.index);
+									 : metadata_leader(&c->c, p->key.topic, p->key.index);
 }
 
 static void
@@ -305,8 +278,8 @@ ask(pgb_consumer *c, Node *node, FromState state, FromPart *set)
 		void *part = NULL;
 
 		if (p->state == state && whom(c, p) == node && retry_due(client, &p->retry))
-			part = by_topic_add(&q->request, &client->arena, req, wstr(p->key.topic->name),
-								(int32_t) p->key.index);
+			part = by_topic_add(wire_api(q->key)->request, &client->arena, req, wstr(p->key.topic->name),
+								p->key.index);
 		if (part == NULL)
 			continue;
 		if (q->put != NULL)
@@ -316,7 +289,7 @@ ask(pgb_consumer *c, Node *node, FromState state, FromPart *set)
 	}
 	if (some)
 		client_send(client, conn, q->key, q->most, req, answered, c,
-					client->conf.request_timeout + (state == FETCHING ? client->conf.fetch_wait : 0));
+					client->conf.request_timeout + (state == FETCHING ? client->conf.fetch_wait : 0), NULL);
 }
 
 void
@@ -387,7 +360,7 @@ ask_aside(pgb_consumer *c, FromState state, pgb_place *places, size_t n, int tim
 			if (t != NULL)
 				p = consumer_add(&c->asides, t, places[at].partition);
 			if (p == NULL)
-				rc = error_set(err, PGB_NO_MEMORY, true, "no memory");
+				rc = error_memory(err);
 			else
 				*p = (FromPart){.hh = p->hh,
 								.key = p->key,
@@ -405,7 +378,7 @@ ask_aside(pgb_consumer *c, FromState state, pgb_place *places, size_t n, int tim
 				break;
 			if (client_clock() >= until)
 				rc = client_late(&c->c, err, PGB_TIMED_OUT, "topic \"%s\", partition %d: no offset in %d ms",
-								 open->key.topic->name, (int) open->key.index, timeout_ms);
+								 open->key.topic->name, open->key.index, timeout_ms);
 			client_run(&c->c, until);
 		}
 		if (rc == 0 && c->aside_error.code != 0)

@@ -3,11 +3,6 @@
 
 #include <stdlib.h>
 
-static const ByTopic in_request = BY_TOPIC(OffsetCommitRequest, topics, OffsetCommitRequestTopics, partitions,
-										   &OffsetCommitRequestTopicsPartitions_desc);
-static const ByTopic in_response = BY_TOPIC(OffsetCommitResponse, topics, OffsetCommitResponseTopics,
-											partitions, &OffsetCommitResponseTopicsPartitions_desc);
-
 static void
 commit_free(Commit *com)
 {
@@ -41,7 +36,7 @@ positions(pgb_consumer *c, PlaceList *list, bool stored)
 		int64_t offset = stored ? p->stored : p->position;
 
 		if (offset >= 0 && offset != p->committed &&
-			!places_add(list, p->key.topic->name, (int32_t) p->key.index, offset))
+			!places_add(list, p->key.topic->name, p->key.index, offset))
 			return false;
 	}
 	return true;
@@ -58,7 +53,7 @@ commit_new(pgb_consumer *c, const pgb_place *places, size_t n, bool automatic, p
 	else if (com == NULL || (places != NULL ? !copy_places(c, places, n, &com->places)
 											: !positions(c, &com->places, automatic)))
 	{
-		error_set(err, PGB_NO_MEMORY, true, "no memory");
+		error_memory(err);
 		commit_free(com);
 		return NULL;
 	}
@@ -72,25 +67,16 @@ commit_new(pgb_consumer *c, const pgb_place *places, size_t n, bool automatic, p
 
 /* ---- to the coordinator and back ---- */
 
-static void
-find_error(void *arg, Topic *t, int32_t index, const void *part)
-{
-	const OffsetCommitResponseTopicsPartitions *r = part;
-	int *code = arg;
-
-	(void) t;
-	(void) index;
-	if (*code == 0)
-		*code = r->error_code;
-}
-
 /* The first error of a response; what was taken is noted. */
 static void
 commit_taken(pgb_consumer *c, Commit *com, const OffsetCommitResponse *resp)
 {
+	EachPart each = {.m = &OffsetCommitResponse_desc, .message = resp};
+	const OffsetCommitResponseTopicsPartitions *part;
 	int code = 0;
 
-	by_topic_each(&in_response, &c->c, resp, find_error, &code);
+	while (code == 0 && (part = by_topic_next(&each)) != NULL)
+		code = part->error_code;
 	for (size_t i = 0; i < com->places.n && code == 0; i++)
 	{
 		Topic *t = metadata_find(&c->c, wstr(com->places.at[i].topic));
@@ -132,8 +118,7 @@ commit_done(Client *client, Call *call, const pgb_error *err, void *response)
 static int
 commit_send(pgb_consumer *c, Commit *com, int64_t timeout, pgb_error *err)
 {
-	Node *node = group_coordinator(c);
-	Conn *conn = node == NULL ? NULL : client_ready(&c->c, node, USE_CONTROL);
+	Conn *conn = group_ready(c, USE_CONTROL);
 	OffsetCommitRequest req;
 
 	if (conn == NULL)
@@ -141,28 +126,27 @@ commit_send(pgb_consumer *c, Commit *com, int64_t timeout, pgb_error *err)
 						   c->c.conf.group_id);
 	WIRE_INIT(OffsetCommitRequest, &req);
 	req.group_id = wstr(c->c.conf.group_id);
-	if (c->group != GROUP_NONE && c->member_id != NULL)
+	if (c->member.len > 0)
 	{
 		req.generation_id_or_member_epoch = c->generation;
-		req.member_id = wstr(c->member_id);
-		if (c->c.conf.instance_id[0] != '\0')
-			req.group_instance_id = wstr(c->c.conf.instance_id);
+		req.member_id = c->member;
+		req.group_instance_id = c->instance;
 	}
 	for (size_t i = 0; i < com->places.n; i++)
 	{
 		const pgb_place *at = &com->places.at[i];
 		OffsetCommitRequestTopicsPartitions *p =
-			by_topic_add(&in_request, &c->c.arena, &req, wstr(at->topic), at->partition);
+			by_topic_add(&OffsetCommitRequest_desc, &c->c.arena, &req, wstr(at->topic), at->partition);
 
 		if (p == NULL)
-			return error_set(err, PGB_NO_MEMORY, true, "no memory");
+			return error_memory(err);
 		p->committed_offset = at->offset;
 		p->committed_metadata = WSTR_LIT("");
 	}
 	com->open = true;
 	com->err.code = 0;
 	c->commits_open++;
-	client_send(&c->c, conn, API_OFFSET_COMMIT, 8, &req, commit_done, com, timeout);
+	client_send(&c->c, conn, API_OFFSET_COMMIT, 8, &req, commit_done, com, timeout, NULL);
 	return 0;
 }
 

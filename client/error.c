@@ -66,6 +66,12 @@ error_set(pgb_error *err, int code, bool retriable, const char *fmt, ...)
 }
 
 int
+error_memory(pgb_error *err)
+{
+	return error_set(err, PGB_NO_MEMORY, true, "no memory");
+}
+
+int
 error_kafka(pgb_error *err, int code, const char *what, ...)
 {
 	const char *hint = NULL;

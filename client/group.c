@@ -13,23 +13,49 @@
 
 #define JOIN_EXTRA 5000 /* a rebalance takes max.poll.interval.ms, its answer a little longer */
 
-static WStr
-instance(const pgb_consumer *c)
-{
-	return c->c.conf.instance_id[0] == '\0' ? WSTR_NULL : wstr(c->c.conf.instance_id);
-}
-
-static WStr
-member_id(const pgb_consumer *c)
-{
-	return c->member_id == NULL ? WSTR_LIT("") : wstr(c->member_id);
-}
-
 static void
 set_member(pgb_consumer *c, WStr id)
 {
-	free(c->member_id);
-	c->member_id = id.len <= 0 ? NULL : strndup(id.s, (size_t) id.len);
+	const char *copy = id.len <= 0 ? NULL : strndup(id.s, (size_t) id.len);
+
+	if (c->member.len > 0)
+		free((char *) (uintptr_t) c->member.s);
+	c->member = copy == NULL ? WSTR_LIT("") : (WStr){copy, id.len};
+}
+
+/* ---- what goes wrong ---- */
+
+/* We are no member any more; partitions go as lost. */
+static void
+lose(pgb_consumer *c, bool forget_id)
+{
+	if (forget_id)
+		set_member(c, WSTR_NULL);
+	c->generation = -1;
+	c->lost = true;
+	c->rejoin = true;
+}
+
+static void
+group_error(pgb_consumer *c, const pgb_error *err)
+{
+	pgb_error why = *err;
+
+	if (err->code > 0)
+		error_kafka(&why, err->code, "group \"%s\"", c->c.conf.group_id);
+	if (group_lost_coordinator(c, err->code) || err->code == KERR_COORDINATOR_LOAD_IN_PROGRESS)
+		c->c.last_error = why;
+	else if (err->code == KERR_UNKNOWN_MEMBER_ID || err->code == KERR_ILLEGAL_GENERATION)
+		lose(c, err->code == KERR_UNKNOWN_MEMBER_ID);
+	else if (err->code == KERR_FENCED_INSTANCE_ID)
+	{
+		lose(c, true);
+		c->fenced = true;
+		why.code = PGB_FENCED;
+		consumer_fail(c, &why);
+	}
+	else
+		consumer_fail(c, &why);
 }
 
 /* ---- the coordinator ---- */
@@ -44,6 +70,14 @@ group_coordinator(pgb_consumer *c)
 		client_wake_at(&c->c, c->find.at);
 	c->coordinator_wanted = c->coordinator_wanted || n == NULL;
 	return n;
+}
+
+Conn *
+group_ready(pgb_consumer *c, ConnUse use)
+{
+	Node *n = group_coordinator(c);
+
+	return n == NULL ? NULL : client_ready(&c->c, n, use);
 }
 
 bool
@@ -61,17 +95,11 @@ coordinator_done(Client *client, Call *call, const pgb_error *err, void *respons
 {
 	pgb_consumer *c = call->arg;
 	FindCoordinatorResponse *r = response;
-	pgb_error why;
 	Node *n;
 
-	if (err != NULL || r->error_code != 0)
+	if (err != NULL)
 	{
-		retry_later(client, &c->find);
-		if (err != NULL)
-			return;
-		error_kafka(&why, r->error_code, "the coordinator of group \"%s\"", client->conf.group_id);
-		client->last_error = why;
-		consumer_fail(c, &why);
+		group_error(c, err);
 		return;
 	}
 	n = client_node(client, r->node_id);
@@ -79,7 +107,7 @@ coordinator_done(Client *client, Call *call, const pgb_error *err, void *respons
 		n = client_add_node(client, r->node_id, r->host, r->port);
 	c->coordinator = n == NULL ? CLIENT_NO_NODE : n->id;
 	c->coordinator_wanted = false;
-	c->find = (Retry){0};
+	c->find.failures = 0;
 	client_wake_at(client, client->now);
 }
 
@@ -102,111 +130,28 @@ group_find_coordinator(pgb_consumer *c)
 		return;
 	WIRE_INIT(FindCoordinatorRequest, &req);
 	req.key = wstr(client->conf.group_id);
-	c->find.open = true;
 	client_send(client, conn, API_FIND_COORDINATOR, 3, &req, coordinator_done, c,
-				client->conf.request_timeout);
-}
-
-/* ---- what goes wrong ---- */
-
-/* We are no member any more; partitions go as lost. */
-static void
-lose(pgb_consumer *c, bool forget_id)
-{
-	if (forget_id)
-		set_member(c, WSTR_NULL);
-	c->generation = -1;
-	c->lost = true;
-	c->rejoin = true;
-}
-
-static void
-group_error(pgb_consumer *c, int code, const pgb_error *err)
-{
-	pgb_error why;
-
-	if (err != NULL)
-		why = *err;
-	else
-		error_kafka(&why, code, "group \"%s\"", c->c.conf.group_id);
-	if (group_lost_coordinator(c, code) || code == KERR_COORDINATOR_LOAD_IN_PROGRESS)
-		c->c.last_error = why;
-	else if (code == KERR_UNKNOWN_MEMBER_ID)
-		lose(c, true);
-	else if (code == KERR_ILLEGAL_GENERATION)
-		lose(c, false);
-	else if (code == KERR_FENCED_INSTANCE_ID)
-	{
-		lose(c, true);
-		c->fenced = true;
-		why.code = PGB_FENCED;
-		consumer_fail(c, &why);
-	}
-	else if (code != KERR_REBALANCE_IN_PROGRESS)
-		consumer_fail(c, &why);
+				client->conf.request_timeout, &c->find);
 }
 
 /* ---- join and sync ---- */
 
-static void
-forget_members(pgb_consumer *c)
-{
-	free(c->members);
-	c->members = NULL;
-	c->n_members = 0;
-	frame_unref(c->members_frame);
-	c->members_frame = NULL;
-}
-
 /* What an answer to JoinGroup or SyncGroup says; false: it is an error, or nobody waits for it any more. */
 static bool
-accepted(pgb_consumer *c, GroupState waits, const pgb_error *err, int code)
+accepted(pgb_consumer *c, GroupState waits, const pgb_error *err)
 {
-	c->joining.open = false;
 	if (c->group != waits)
 		return false;
 	client_wake_at(&c->c, c->c.now);
-	if (err == NULL && code == 0)
+	if (err == NULL)
 		return true;
 	c->group = GROUP_READY;
-	if (err == NULL && code == KERR_MEMBER_ID_REQUIRED)
-		return false;
-	group_error(c, err != NULL ? err->code : code, err);
-	retry_later(&c->c, &c->joining);
+	/* Now that we have one nothing has to be waited for. */
+	if (err->code == KERR_MEMBER_ID_REQUIRED)
+		c->joining = (Retry){0};
+	else
+		group_error(c, err);
 	return false;
-}
-
-static void
-join_done(Client *client, Call *call, const pgb_error *err, void *response)
-{
-	pgb_consumer *c = call->arg;
-	JoinGroupResponse *r = response;
-	int code = err != NULL ? 0 : r->error_code;
-
-	(void) client;
-	if (err == NULL && c->group == GROUP_JOINING && r->member_id.len > 0 &&
-		(code == 0 || code == KERR_MEMBER_ID_REQUIRED))
-		set_member(c, r->member_id);
-	if (!accepted(c, GROUP_JOINING, err, code))
-		return;
-	c->joining.failures = 0;
-	c->rejoin = c->lost = false;
-	c->generation = r->generation_id;
-	(void) snprintf(c->protocol, sizeof(c->protocol), "%.*s",
-					r->protocol_name.len < 0 ? 0 : (int) r->protocol_name.len, r->protocol_name.s);
-	c->leader = c->member_id != NULL && wstr_eq(r->leader, wstr(c->member_id));
-	c->skip_assignment = r->skip_assignment;
-	forget_members(c);
-	if (c->leader && r->n_members > 0 &&
-		(c->members = calloc((size_t) r->n_members, sizeof(*c->members))) != NULL)
-	{
-		c->members_frame = frame_ref(call->frame);
-		for (; c->n_members < r->n_members; c->n_members++)
-			c->members[c->n_members] =
-				(GroupMember){r->members[c->n_members].member_id, r->members[c->n_members].group_instance_id,
-							  r->members[c->n_members].metadata};
-	}
-	c->group = GROUP_LEADING;
 }
 
 /* This round at least. */
@@ -219,6 +164,28 @@ give_up(pgb_consumer *c, const char *why)
 }
 
 static void
+join_done(Client *client, Call *call, const pgb_error *err, void *response)
+{
+	pgb_consumer *c = call->arg;
+	JoinGroupResponse *r = response;
+
+	if (c->group == GROUP_JOINING && r != NULL && r->member_id.len > 0 &&
+		(err == NULL || err->code == KERR_MEMBER_ID_REQUIRED))
+		set_member(c, r->member_id);
+	if (!accepted(c, GROUP_JOINING, err))
+		return;
+	c->joining.failures = 0;
+	c->rejoin = c->lost = false;
+	c->generation = r->generation_id;
+	c->group = GROUP_LEADING;
+	c->joined = r;
+	c->subscriptions = NULL;
+	call_keep(client, call, &c->kept);
+	if (wstr_eq(r->leader, c->member) && group_read_members(c) != 0)
+		give_up(c, "no memory");
+}
+
+static void
 join(pgb_consumer *c, Conn *conn)
 {
 	Client *client = &c->c;
@@ -228,14 +195,13 @@ join(pgb_consumer *c, Conn *conn)
 	req.group_id = wstr(client->conf.group_id);
 	req.session_timeout_ms = (int32_t) client->conf.session_timeout;
 	req.rebalance_timeout_ms = (int32_t) client->conf.rebalance_timeout;
-	req.member_id = member_id(c);
-	req.group_instance_id = instance(c);
+	req.member_id = c->member;
+	req.group_instance_id = c->instance;
 	req.protocol_type = WSTR_LIT("consumer");
-	c->joining.open = true;
 	c->group = GROUP_JOINING;
 	if (group_put_protocols(c, &req) == 0)
 		client_send(client, conn, API_JOIN_GROUP, 9, &req, join_done, c,
-					client->conf.rebalance_timeout + JOIN_EXTRA);
+					client->conf.rebalance_timeout + JOIN_EXTRA, &c->joining);
 	else
 		give_up(c, "no memory");
 }
@@ -246,7 +212,7 @@ sync_done(Client *client, Call *call, const pgb_error *err, void *response)
 	pgb_consumer *c = call->arg;
 	SyncGroupResponse *r = response;
 
-	if (!accepted(c, GROUP_SYNCING, err, err != NULL ? 0 : r->error_code))
+	if (!accepted(c, GROUP_SYNCING, err))
 		return;
 	if (group_read_assignment(c, r->assignment) != 0)
 	{
@@ -266,17 +232,16 @@ sync_group(pgb_consumer *c, Conn *conn)
 	WIRE_INIT(SyncGroupRequest, &req);
 	req.group_id = wstr(client->conf.group_id);
 	req.generation_id = c->generation;
-	req.member_id = member_id(c);
-	req.group_instance_id = instance(c);
+	req.member_id = c->member;
+	req.group_instance_id = c->instance;
 	req.protocol_type = WSTR_LIT("consumer");
-	req.protocol_name = wstr(c->protocol);
-	c->joining.open = true;
+	req.protocol_name = c->joined->protocol_name;
 	c->group = GROUP_SYNCING;
 	(void) group_topics_known(c, &c->counts);
 	c->counts_version = client->meta_version;
-	if (!c->leader || c->skip_assignment || group_assign(c, &req) == 0)
+	if (c->subscriptions == NULL || c->joined->skip_assignment || group_assign(c, &req) == 0)
 		client_send(client, conn, API_SYNC_GROUP, 5, &req, sync_done, c,
-					client->conf.rebalance_timeout + JOIN_EXTRA);
+					client->conf.rebalance_timeout + JOIN_EXTRA, &c->joining);
 	else
 		give_up(c, "no memory, or no assignor of the name that the group chose");
 }
@@ -287,16 +252,15 @@ static void
 heartbeat_done(Client *client, Call *call, const pgb_error *err, void *response)
 {
 	pgb_consumer *c = call->arg;
-	HeartbeatResponse *r = response;
-	int code = err != NULL ? err->code : r->error_code;
 
+	(void) response;
 	c->joining.open = false;
-	if (c->group == GROUP_NONE || code == 0)
+	if (c->group == GROUP_NONE || err == NULL)
 		return;
-	if (code == KERR_REBALANCE_IN_PROGRESS)
+	if (err->code == KERR_REBALANCE_IN_PROGRESS)
 		c->rejoin = true;
 	else
-		group_error(c, code, err);
+		group_error(c, err);
 	client_wake_at(client, client->now);
 }
 
@@ -304,23 +268,22 @@ static void
 heartbeat(pgb_consumer *c)
 {
 	Client *client = &c->c;
-	Node *node = group_coordinator(c);
-	Conn *conn = node == NULL || c->joining.open ? NULL : client_ready(client, node, USE_GROUP);
+	Conn *conn = c->joining.open ? NULL : group_ready(c, USE_GROUP);
 	HeartbeatRequest req;
 
 	if (client->now < c->heartbeat_at)
 		client_wake_at(client, c->heartbeat_at);
-	if (conn == NULL || client->now < c->heartbeat_at || c->member_id == NULL || c->generation < 0)
+	if (conn == NULL || client->now < c->heartbeat_at || c->member.len == 0 || c->generation < 0)
 		return;
 	WIRE_INIT(HeartbeatRequest, &req);
 	req.group_id = wstr(client->conf.group_id);
 	req.generation_id = c->generation;
-	req.member_id = wstr(c->member_id);
-	req.group_instance_id = instance(c);
+	req.member_id = c->member;
+	req.group_instance_id = c->instance;
 	c->heartbeat_at = client->now + client->conf.heartbeat;
 	c->joining.open = true;
 	client_wake_at(client, c->heartbeat_at);
-	client_send(client, conn, API_HEARTBEAT, 4, &req, heartbeat_done, c, client->conf.session_timeout);
+	client_send(client, conn, API_HEARTBEAT, 4, &req, heartbeat_done, c, client->conf.session_timeout, NULL);
 }
 
 /* ---- the step ---- */
@@ -331,7 +294,7 @@ stable(pgb_consumer *c)
 	uint64_t counts;
 
 	/* New partitions, or a topic that was made: everybody must hear of it. */
-	if (c->leader && c->counts_version != c->c.meta_version)
+	if (c->subscriptions != NULL && c->counts_version != c->c.meta_version)
 	{
 		c->counts_version = c->c.meta_version;
 		(void) group_topics_known(c, &counts);
@@ -347,7 +310,6 @@ void
 group_step(pgb_consumer *c)
 {
 	uint64_t counts;
-	Node *node;
 	Conn *conn;
 
 	if (c->group == GROUP_NONE || c->group == GROUP_FENCED)
@@ -365,13 +327,12 @@ group_step(pgb_consumer *c)
 		c->group = GROUP_LEAVING_OLD;
 		return;
 	}
-	node = group_coordinator(c);
-	conn = node == NULL ? NULL : client_ready(&c->c, node, USE_GROUP);
+	conn = group_ready(c, USE_GROUP);
 	if (conn == NULL)
 		return;
 	if (c->group == GROUP_READY)
 		join(c, conn);
-	else if (!c->leader || c->skip_assignment || group_topics_known(c, &counts))
+	else if (c->joined->skip_assignment || group_topics_known(c, &counts))
 		sync_group(c, conn);
 }
 
@@ -394,7 +355,7 @@ take_away(pgb_consumer *c, pgb_rebalance what, const PlaceList *keep)
 	HASH_ITER (hh, c->parts, p, next)
 	{
 		if (keep == NULL || !places_have(keep, p))
-			(void) places_add(&list, p->key.topic->name, (int32_t) p->key.index, p->position);
+			(void) places_add(&list, p->key.topic->name, p->key.index, p->position);
 	}
 	if (list.n > 0 && what == PGB_REVOKED)
 		commit_before_loss(c, c->c.conf.request_timeout < 5000 ? c->c.conf.request_timeout : 5000);
@@ -497,14 +458,14 @@ say_goodbye(pgb_consumer *c, Node *node, int64_t timeout)
 	WIRE_INIT(LeaveGroupRequest, &req);
 	WIRE_INIT(LeaveGroupRequestMembers, &me);
 	req.group_id = wstr(client->conf.group_id);
-	req.member_id = me.member_id = wstr(c->member_id);
+	req.member_id = me.member_id = c->member;
 	me.reason = WSTR_LIT("the consumer is being closed");
 	req.members = &me;
 	req.n_members = 1;
 	while ((conn = client_ready(client, node, USE_CONTROL)) == NULL && client_clock() < until)
 		client_run(client, until);
 	if (conn != NULL)
-		client_send(client, conn, API_LEAVE_GROUP, 5, &req, leave_done, &left, timeout);
+		client_send(client, conn, API_LEAVE_GROUP, 5, &req, leave_done, &left, timeout, NULL);
 	while (conn != NULL && !left)
 		client_run(client, CLIENT_NEVER);
 }
@@ -523,7 +484,7 @@ group_leave(pgb_consumer *c, int64_t timeout)
 	c->group = GROUP_NONE;
 	c->rejoin = c->lost = false;
 	/* A static member that comes back in time finds its partitions where they were. */
-	if (node != NULL && c->member_id != NULL && c->c.conf.instance_id[0] == '\0')
+	if (node != NULL && c->member.len > 0 && c->instance.len < 0)
 		say_goodbye(c, node, timeout < 5000 ? timeout : 5000);
 	set_member(c, WSTR_NULL);
 	c->generation = -1;
@@ -533,7 +494,7 @@ void
 group_clear(pgb_consumer *c)
 {
 	set_member(c, WSTR_NULL);
-	forget_members(c);
+	kept_free(&c->kept);
 	places_clear(&c->next_given);
 	places_clear(&c->last_given);
 }

@@ -169,13 +169,9 @@ metadata_done(Client *c, Call *call, const pgb_error *err, void *response)
 	MetadataResponse *resp = response;
 
 	(void) call;
-	c->meta.open = false;
+	c->meta_wanted = c->meta_wanted || err != NULL;
 	if (err != NULL)
-	{
-		c->meta_wanted = true;
-		retry_later(c, &c->meta);
 		return;
-	}
 	(void) snprintf(c->cluster_id, sizeof(c->cluster_id), "%.*s",
 					resp->cluster_id.len < 0 ? 0 : (int) resp->cluster_id.len, resp->cluster_id.s);
 	c->controller = resp->controller_id;
@@ -217,8 +213,7 @@ metadata_step(Client *c)
 	}
 	/* Whoever wants something from now on wants a newer answer than this one. */
 	c->meta_wanted = false;
-	c->meta.open = true;
-	client_send(c, conn, API_METADATA, 12, &req, metadata_done, NULL, timeout);
+	client_send(c, conn, API_METADATA, 12, &req, metadata_done, NULL, timeout, &c->meta);
 }
 
 void

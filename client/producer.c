@@ -10,6 +10,8 @@ void
 producer_finish(pgb_producer *p, Batch *b, int64_t offset, const pgb_error *err)
 {
 	DL_DELETE(b->part->batches, b);
+	if (err == NULL)
+		b->part->retry.failures = 0;
 	b->offset = offset;
 	b->err = err == NULL ? (pgb_error){0} : *err;
 	DL_APPEND(p->done, b);
@@ -27,13 +29,14 @@ producer_reports(pgb_producer *p)
 	while ((b = p->done) != NULL)
 	{
 		DL_DELETE(p->done, b);
-		p->pending -= tell == NULL ? b->n - b->moved : 0;
-		for (int32_t i = b->moved; tell != NULL && i < b->n; i++)
+		for (int32_t i = b->moved; i < b->n; i++)
 		{
 			p->pending--;
-			tell(&(pgb_report){b->part->topic->meta->name, b->partition, b->offset < 0 ? -1 : b->offset + i,
-							   b->err.code == 0 ? NULL : &b->err, b->opaques[i]},
-				 p->c.conf.on_delivery_arg);
+			if (tell != NULL)
+				tell(&(pgb_report){b->part->topic->meta->name, b->partition,
+								   b->offset < 0 ? -1 : b->offset + i, b->err.code == 0 ? NULL : &b->err,
+								   b->opaques[i]},
+					 p->c.conf.on_delivery_arg);
 		}
 		n += b->n - b->moved;
 		producer_free_batch(p, b);
@@ -46,24 +49,13 @@ producer_reports(pgb_producer *p)
 pgb_producer *
 pgb_producer_new(const pgb_conf *conf, pgb_error *err)
 {
-	pgb_producer *p = calloc(1, sizeof(*p));
+	pgb_producer *p = client_new(sizeof(*p), conf, producer_step, err);
 
 	if (p == NULL)
-	{
-		error_set(err, PGB_NO_MEMORY, true, "no memory");
 		return NULL;
-	}
 	p->producer_id = BATCH_NO_PRODUCER_ID;
-	if (client_init(&p->c, conf, err) != 0)
-	{
-		client_free(&p->c);
-		free(p);
-		return NULL;
-	}
 	/* A retry that is not acknowledged by all could be acknowledged by nobody who remembers it. */
 	p->c.conf.idempotent = p->c.conf.idempotent && p->c.conf.acks == -1;
-	p->c.step = producer_step;
-	p->c.owner = p;
 	return p;
 }
 
@@ -98,7 +90,7 @@ convert(pgb_producer *p, const pgb_message *m, Message *out, pgb_error *err)
 	out->deadline = 0;
 	out->headers = m->n_headers == 0 ? NULL : arena_alloc(&p->c.arena, sizeof(RecordHeader) * m->n_headers);
 	if (out->headers == NULL && m->n_headers > 0)
-		return error_set(err, PGB_NO_MEMORY, true, "no memory");
+		return error_memory(err);
 	for (size_t i = 0; i < m->n_headers; i++)
 	{
 		const pgb_header *h = &m->headers[i];
@@ -128,7 +120,7 @@ pgb_produce(pgb_producer *p, const pgb_message *m, pgb_error *err)
 			(long long) most, (long long) p->pending);
 	t = producer_topic(p, m->topic);
 	if (t == NULL)
-		return error_set(err, PGB_NO_MEMORY, true, "no memory");
+		return error_memory(err);
 	rc = producer_put(p, t, m->partition, &message, err);
 	if (m->n_headers > 0)
 		arena_reset(&p->c.arena);
@@ -193,15 +185,6 @@ pgb_producer_timeout(const pgb_producer *p)
 	return p->done != NULL ? 0 : client_timeout(&p->c);
 }
 
-static void
-free_topic(ToTopic *t)
-{
-	for (int32_t i = 0; i < t->n; i++)
-		free(t->parts[i]);
-	free(t->parts);
-	free(t);
-}
-
 int64_t
 pgb_producer_close(pgb_producer *p, int timeout_ms)
 {
@@ -218,18 +201,16 @@ pgb_producer_close(pgb_producer *p, int timeout_ms)
 	p->c.step = NULL;
 	p->closing = true;
 	client_free_nodes(&p->c);
-	LL_FOREACH2(p->topics, t, next_topic)
-	{
-		while (t->waiting.batches != NULL)
-			producer_finish(p, t->waiting.batches, -1, &why);
-		for (int32_t i = 0; i < t->n; i++)
-			while (t->parts[i]->batches != NULL)
-				producer_finish(p, t->parts[i]->batches, -1, &why);
-	}
+	for (int32_t i = 0; i < p->n_active; i++)
+		while (p->active[i]->batches != NULL)
+			producer_finish(p, p->active[i]->batches, -1, &why);
 	(void) producer_reports(p);
 	LL_FOREACH_SAFE2(p->topics, t, next, next_topic)
 	{
-		free_topic(t);
+		for (int32_t i = 0; i < t->n; i++)
+			free(t->parts[i]);
+		free(t->parts);
+		free(t);
 	}
 	while (p->spare != NULL)
 	{
@@ -240,6 +221,5 @@ pgb_producer_close(pgb_producer *p, int timeout_ms)
 	}
 	free(p->active);
 	client_free(&p->c);
-	free(p);
 	return left;
 }

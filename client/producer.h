@@ -40,9 +40,7 @@ typedef struct Batch
 	size_t bytes;  /* of buffer.memory */
 	int64_t created, deadline;
 	bool full, ended;
-	int32_t call; /* with which it is in flight, or CLIENT_NO_CALL */
-	int32_t sequence;
-	int16_t epoch;
+	int32_t call;   /* with which it is in flight, or CLIENT_NO_CALL */
 	void **opaques; /* n of them, when reports are wanted */
 	int64_t offset; /* of the first, once done; -1 = unknown */
 	pgb_error err;  /* once done; code 0 = delivered */
@@ -114,12 +112,12 @@ ToTopic *producer_topic(pgb_producer *p, const char *name); /* NULL: no memory *
 
 /* Into a batch of the partition that it is for.  1: one is full now. */
 int producer_put(pgb_producer *p, ToTopic *t, int32_t partition, const Message *m, pgb_error *err);
-void producer_place_waiting(pgb_producer *p);
+void producer_place(pgb_producer *p, ToTopic *t); /* what waited for metadata */
 bool producer_split(pgb_producer *p,
 					Batch *b); /* false: it cannot be; else `b` is gone, new sequences are needed */
 void producer_free_batch(pgb_producer *p, Batch *b);
 
 /* producer_send.c */
-void producer_step(Client *c);
+void producer_step(void *handle);
 
 #endif

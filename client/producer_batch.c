@@ -25,7 +25,6 @@ batch_new(pgb_producer *p, ToPart *part, int32_t partition, int64_t deadline)
 		return NULL;
 	*b = (Batch){.part = part, .partition = partition, .out = kept.out, .opaques = kept.opaques};
 	b->call = CLIENT_NO_CALL;
-	b->sequence = BATCH_NO_SEQUENCE;
 	b->created = client_clock();
 	b->deadline = deadline != 0 ? deadline : b->created + p->c.conf.delivery_timeout;
 	batch_begin(&b->bb, &b->out, part->index < 0 ? COMPRESS_NONE : p->c.conf.codec);
@@ -53,7 +52,7 @@ producer_free_batch(pgb_producer *p, Batch *b)
 static bool
 activate(pgb_producer *p, ToPart *part)
 {
-	if (part->active || part->index < 0)
+	if (part->active)
 		return true;
 	if (!array_room(&p->active, (size_t) p->n_active, sizeof(ToPart *)))
 		return false;
@@ -75,7 +74,7 @@ append(pgb_producer *p, ToPart *part, int32_t partition, const Message *m, pgb_e
 		b = activate(p, part) ? batch_new(p, part, partition, m->deadline) : NULL;
 	if (b == NULL ||
 		(p->c.conf.on_delivery != NULL && !array_room(&b->opaques, (size_t) b->n, sizeof(void *))))
-		return error_set(err, PGB_NO_MEMORY, true, "no memory");
+		return error_memory(err);
 	before = b->out.len;
 	batch_add(&b->bb, m->timestamp, m->key, m->value, m->headers, m->n_headers);
 	if (b->out.failed)
@@ -84,7 +83,7 @@ append(pgb_producer *p, ToPart *part, int32_t partition, const Message *m, pgb_e
 		b->out.failed = false;
 		b->out.len = before;
 		b->bb.count = b->n;
-		return error_set(err, PGB_NO_MEMORY, true, "no memory");
+		return error_memory(err);
 	}
 	if (p->c.conf.on_delivery != NULL)
 		b->opaques[b->n] = m->opaque;
@@ -171,7 +170,7 @@ static int
 place(pgb_producer *p, ToTopic *t, int32_t partition, const Message *m, pgb_error *err)
 {
 	if (!grow_parts(t))
-		return error_set(err, PGB_NO_MEMORY, true, "no memory");
+		return error_memory(err);
 	if (partition == PGB_ANY_PARTITION)
 		partition = choose(p, t, m);
 	if (partition >= t->meta->n)
@@ -202,7 +201,7 @@ move_messages(pgb_producer *p, Batch *b, ToPart *halves, pgb_error *err)
 
 	wire_writer_init(&scratch);
 	if (rc != 0 || batch_records(b->out.buf, (size_t) p->c.conf.receive_max, &scratch, &it) != COMPRESS_OK)
-		rc = error_set(err, PGB_NO_MEMORY, true, "no memory");
+		rc = error_memory(err);
 	while (rc >= 0 && record_next(&it, &rec))
 	{
 		const uint8_t *at = rec.headers;
@@ -215,7 +214,7 @@ move_messages(pgb_producer *p, Batch *b, ToPart *halves, pgb_error *err)
 		for (int32_t i = 0; m.headers != NULL && i < rec.n_headers; i++)
 			(void) record_header_next(&rec, &at, &m.headers[i]);
 		if (m.headers == NULL && rec.n_headers > 0)
-			rc = error_set(err, PGB_NO_MEMORY, true, "no memory");
+			rc = error_memory(err);
 		else if (halves == NULL)
 			rc = place(p, b->part->topic, b->partition, &m, err);
 		else
@@ -230,48 +229,21 @@ move_messages(pgb_producer *p, Batch *b, ToPart *halves, pgb_error *err)
 	return rc;
 }
 
-/* A topic that is known by now has its messages placed; one that is not to be had gives them up. */
-static void
-place_topic(pgb_producer *p, ToTopic *t)
+/* A topic that is known by now has its messages placed. */
+void
+producer_place(pgb_producer *p, ToTopic *t)
 {
-	Client *c = &p->c;
 	pgb_error why;
 	Batch *b;
 
-	while ((b = t->waiting.batches) != NULL)
-	{
-		int rc = metadata_failed(c, t->meta, &why);
-
-		if (rc == 0 && t->meta->n > 0)
-			rc = move_messages(p, b, NULL, &why) >= 0 ? 1 : -1;
-		else if (rc == 0 && c->now >= b->deadline)
-			rc = client_late(c, &why, PGB_TIMED_OUT, "nobody said in time what topic \"%s\" is",
-							 t->meta->name);
-		if (rc == 0)
-		{
-			client_wake_at(c, b->deadline);
-			return;
-		}
-		if (rc > 0)
+	while (t->meta->n > 0 && (b = t->waiting.batches) != NULL)
+		if (move_messages(p, b, NULL, &why) < 0)
+			producer_finish(p, b, -1, &why);
+		else
 		{
 			DL_DELETE(t->waiting.batches, b);
 			producer_free_batch(p, b);
 		}
-		else
-			producer_finish(p, b, -1, &why);
-	}
-}
-
-void
-producer_place_waiting(pgb_producer *p)
-{
-	ToTopic *t;
-
-	LL_FOREACH2(p->topics, t, next_topic)
-	{
-		if (t->waiting.batches != NULL)
-			place_topic(p, t);
-	}
 }
 
 /*

@@ -3,12 +3,6 @@
 
 #include <stdlib.h>
 
-static const ByTopic in_request = BY_TOPIC(ProduceRequest, topic_data, ProduceRequestTopicData,
-										   partition_data, &ProduceRequestTopicDataPartitionData_desc);
-static const ByTopic in_response =
-	BY_TOPIC(ProduceResponse, responses, ProduceResponseResponses, partition_responses,
-			 &ProduceResponseResponsesPartitionResponses_desc);
-
 /* ---- what comes back ---- */
 
 static void
@@ -50,7 +44,6 @@ batch_answered(pgb_producer *p, Batch *b, const ProduceResponseResponsesPartitio
 
 	if (r->error_code == 0 || r->error_code == KERR_DUPLICATE_SEQUENCE_NUMBER)
 	{
-		b->part->retry.failures = 0;
 		producer_finish(p, b, r->error_code == 0 ? r->base_offset : -1, NULL);
 		return;
 	}
@@ -82,41 +75,34 @@ take_back(ToPart *part, const Call *call)
 }
 
 static void
-answer_one(void *arg, Topic *t, int32_t index, const void *answer)
-{
-	Call *call = arg;
-	ToTopic *to = t->owner;
-	Batch *b = to != NULL && index >= 0 && index < to->n ? take_back(to->parts[index], call) : NULL;
-
-	if (b != NULL)
-		batch_answered(call->arg, b, answer);
-}
-
-static void
 produce_done(Client *c, Call *call, const pgb_error *err, void *response)
 {
+	EachPart each = {.m = &ProduceResponse_desc, .message = response};
 	pgb_producer *p = call->arg;
+	pgb_error missing;
+	const void *part;
 
+	while (response != NULL && (part = by_topic_next(&each)) != NULL)
+	{
+		const Topic *t = metadata_find(c, *each.topic);
+		const ToTopic *to = t == NULL ? NULL : t->owner;
+		Batch *b = to != NULL && each.index >= 0 && each.index < to->n
+					   ? take_back(to->parts[each.index], call)
+					   : NULL;
+
+		if (b != NULL)
+			batch_answered(p, b, part);
+	}
 	if (response != NULL)
-		by_topic_each(&in_response, c, response, answer_one, call);
+		error_set(&missing, PGB_PROTOCOL, true, "the broker's answer leaves out a partition");
 	for (int32_t i = 0; i < p->n_active; i++)
 	{
 		Batch *b = take_back(p->active[i], call);
-		pgb_error missing;
 
-		if (b == NULL)
-			continue;
-		if (err != NULL)
-			batch_failed(p, b, err);
-		else if (call->no_reply)
-			batch_answered(p, b, &(ProduceResponseResponsesPartitionResponses){.base_offset = -1});
-		else
-		{
-			error_set(&missing, PGB_PROTOCOL, true,
-					  "the broker's answer leaves out topic \"%s\", partition %d", b->part->topic->meta->name,
-					  b->part->index);
-			batch_failed(p, b, &missing);
-		}
+		if (b != NULL && err == NULL && call->no_reply)
+			producer_finish(p, b, -1, NULL);
+		else if (b != NULL)
+			batch_failed(p, b, err != NULL ? err : &missing);
 	}
 }
 
@@ -126,31 +112,20 @@ produce_done(Client *c, Call *call, const pgb_error *err, void *response)
 static bool
 seal(pgb_producer *p, Batch *b)
 {
+	BatchBuilder *bb = &b->bb;
 	ToPart *part = b->part;
-	bool renumber = p->c.conf.idempotent && b->sequence == BATCH_NO_SEQUENCE;
 
-	if (renumber)
+	if (p->c.conf.idempotent && bb->base_sequence == BATCH_NO_SEQUENCE)
 	{
-		b->epoch = part->epoch;
-		b->sequence = part->next_sequence;
+		bb->producer_id = p->producer_id;
+		bb->producer_epoch = part->epoch;
+		bb->base_sequence = part->next_sequence;
+		part->next_sequence = batch_add_sequence(bb->base_sequence, b->n);
+		if (b->ended)
+			batch_set_producer(b->out.buf, bb->producer_id, bb->producer_epoch, bb->base_sequence);
 	}
-	if (!b->ended)
-	{
-		if (p->c.conf.idempotent)
-		{
-			b->bb.producer_id = p->producer_id;
-			b->bb.producer_epoch = b->epoch;
-			b->bb.base_sequence = b->sequence;
-		}
-		if (batch_end(&b->bb) != 0)
-			return false;
-		b->ended = true;
-	}
-	else if (renumber)
-		batch_set_producer(b->out.buf, p->producer_id, b->epoch, b->sequence);
-	if (renumber)
-		part->next_sequence = batch_add_sequence(b->sequence, b->n);
-	return true;
+	b->ended = b->ended || batch_end(bb) == 0;
+	return b->ended;
 }
 
 static Batch *
@@ -166,6 +141,7 @@ next_batch(const ToPart *part)
 	return NULL;
 }
 
+/* Gives up what has no time left, or a topic that is not to be had. */
 static void
 expire(pgb_producer *p, ToPart *part)
 {
@@ -200,7 +176,7 @@ begin_epoch(pgb_producer *p, ToPart *part)
 	part->epoch = part->epoch == INT16_MAX ? 0 : (int16_t) (part->epoch + 1);
 	DL_FOREACH (part->batches, b)
 	{
-		b->sequence = BATCH_NO_SEQUENCE;
+		b->bb.base_sequence = BATCH_NO_SEQUENCE;
 	}
 }
 
@@ -214,6 +190,11 @@ destination(pgb_producer *p, ToPart *part)
 	Conn *conn;
 
 	expire(p, part);
+	if (part->index < 0)
+	{
+		producer_place(p, part->topic);
+		return NULL;
+	}
 	b = next_batch(part);
 	if (b == NULL || (c->conf.idempotent && p->producer_id < 0) || part->n_in_flight >= MOST_IN_FLIGHT)
 		return NULL;
@@ -255,15 +236,15 @@ send_to(pgb_producer *p, Node *node)
 	{
 		ToPart *part = p->active[(p->turn + i) % p->n_active];
 		Batch *b = part->to == node ? next_batch(part) : NULL;
-		ProduceRequestTopicDataPartitionData *data;
+		ProduceRequestTopicDataPartitionData *data = NULL;
 		pgb_error err;
 
 		if (b == NULL || (bytes > 0 && bytes + b->out.len > (size_t) c->conf.request_size))
 			continue;
 		part->to = NULL;
-		data = seal(p, b)
-				   ? by_topic_add(&in_request, &c->arena, &req, wstr(part->topic->meta->name), part->index)
-				   : NULL;
+		if (seal(p, b))
+			data = by_topic_add(&ProduceRequest_desc, &c->arena, &req, wstr(part->topic->meta->name),
+								part->index);
 		if (data == NULL)
 		{
 			error_set(&err, PGB_NO_MEMORY, true, "no memory to end or compress a batch");
@@ -280,7 +261,7 @@ send_to(pgb_producer *p, Node *node)
 	}
 	req.timeout_ms = (int32_t) (deadline > c->now ? deadline - c->now : 1);
 	if (bytes > 0)
-		client_send(c, conn, API_PRODUCE, 12, &req, produce_done, p, req.timeout_ms);
+		client_send(c, conn, API_PRODUCE, 12, &req, produce_done, p, req.timeout_ms, NULL);
 	return bytes > 0;
 }
 
@@ -290,17 +271,14 @@ static void
 id_done(Client *c, Call *call, const pgb_error *err, void *response)
 {
 	pgb_producer *p = call->arg;
-	InitProducerIdResponse *resp = response;
 
-	if (err == NULL && resp->error_code != 0)
-		error_kafka(&c->last_error, resp->error_code, "a producer id was asked for");
-	if (err != NULL || resp->error_code != 0)
+	if (err != NULL)
 	{
-		retry_later(c, &p->id);
+		c->last_error = *err;
 		return;
 	}
-	p->id = (Retry){0};
-	p->producer_id = resp->producer_id;
+	p->id.failures = 0;
+	p->producer_id = ((InitProducerIdResponse *) response)->producer_id;
 	/* Whatever had a number of an older id gets a new one. */
 	for (int32_t i = 0; i < p->n_active; i++)
 		p->active[i]->new_epoch = p->active[i]->next_sequence > 0;
@@ -320,8 +298,7 @@ ask_id(pgb_producer *p)
 	WIRE_INIT(InitProducerIdRequest, &req);
 	req.transactional_id = WSTR_NULL;
 	req.transaction_timeout_ms = INT32_MAX;
-	p->id.open = true;
-	client_send(c, conn, API_INIT_PRODUCER_ID, 5, &req, id_done, p, c->conf.request_timeout);
+	client_send(c, conn, API_INIT_PRODUCER_ID, 5, &req, id_done, p, c->conf.request_timeout, &p->id);
 }
 
 /* Looks at every partition with batches, and drops those without from the list. */
@@ -348,18 +325,17 @@ find_destinations(pgb_producer *p)
 }
 
 void
-producer_step(Client *c)
+producer_step(void *handle)
 {
-	pgb_producer *p = c->owner;
+	pgb_producer *p = handle;
 	bool sent = true;
 
-	producer_place_waiting(p);
 	ask_id(p);
 	/* A partition sends several batches in a turn, each in a request of its own. */
 	while (sent && find_destinations(p))
 	{
 		sent = false;
-		for (Node *n = c->nodes; n != NULL; n = n->next)
+		for (Node *n = p->c.nodes; n != NULL; n = n->next)
 			while (n->id >= 0 && send_to(p, n))
 				sent = true;
 	}

@@ -84,6 +84,12 @@ wire_reader_left(const WireReader *r)
 int wire_decode(const WireMsg *m, int16_t version, WireReader *r, Arena *a, void *out)
 	__attribute__((warn_unused_result));
 
+/*
+ * A message that stands by itself in bytes, behind its int16 version ("data" of the schema).  Of a version that is not
+ * known what is known of it.  -1: it cannot be read, and `out` has its defaults.
+ */
+int wire_unpack(const WireMsg *m, WBytes bytes, Arena *a, void *out) __attribute__((warn_unused_result));
+
 /* ---- Writing ---- */
 
 typedef struct WireHole

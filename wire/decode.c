@@ -332,3 +332,19 @@ wire_decode(const WireMsg *m, int16_t version, WireReader *r, Arena *a, void *ou
 	}
 	return decode_struct(m, version, r, a, out) ? 0 : -1;
 }
+
+int
+wire_unpack(const WireMsg *m, WBytes bytes, Arena *a, void *out)
+{
+	int16_t version = bytes.len < 2 ? -1 : (int16_t) get_be16(bytes.p);
+	WireReader r;
+
+	if (version >= 0)
+	{
+		wire_reader_init(&r, bytes.p + 2, (size_t) bytes.len - 2);
+		if (wire_decode(m, version > m->max ? m->max : version, &r, a, out) == 0)
+			return 0;
+	}
+	wire_init(m, out);
+	return -1;
+}

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include "client/ctl/ctl.h"
-#include "wire/bytes.h"
 
 #define BAR 20 /* characters of the longest bar */
 
@@ -79,17 +78,12 @@ reader_of(const DescribeGroupsResponseGroups *g, WStr topic, int32_t partition)
 {
 	for (int32_t i = 0; i < g->n_members; i++)
 	{
-		WBytes bytes = g->members[i].member_assignment;
 		ConsumerProtocolAssignment as;
-		WireReader r;
 		bool found = false;
 		Arena a;
 
-		if (bytes.len < 2)
-			continue;
 		arena_init(&a, 1024);
-		wire_reader_init(&r, bytes.p + 2, (size_t) bytes.len - 2);
-		if (wire_decode(&ConsumerProtocolAssignment_desc, 0, &r, &a, &as) == 0)
+		if (wire_unpack(&ConsumerProtocolAssignment_desc, g->members[i].member_assignment, &a, &as) == 0)
 			for (int32_t k = 0; k < as.n_assigned_partitions; k++)
 				for (int32_t n = 0; n < as.assigned_partitions[k].n_partitions; n++)
 					found = found || (wstr_eq(as.assigned_partitions[k].topic, topic) &&

@@ -109,16 +109,13 @@ typedef struct Held
 	bool done;
 	pgb_error err;
 	void *response;
-	Frame *frame;
-	Arena arena;
+	Kept kept;
 } Held;
 
-/* Keeps the response beyond done: the arena is swapped for an empty one, the frame held. */
 static void
 call_done(Client *c, Call *call, const pgb_error *err, void *response)
 {
 	Held *h = call->arg;
-	Arena empty = h->arena;
 
 	h->done = true;
 	if (err != NULL)
@@ -127,9 +124,7 @@ call_done(Client *c, Call *call, const pgb_error *err, void *response)
 		return;
 	}
 	h->response = response;
-	h->frame = frame_ref(call->frame);
-	h->arena = c->arena;
-	c->arena = empty;
+	call_keep(c, call, &h->kept);
 }
 
 void *
@@ -145,7 +140,6 @@ ctl_call(Ctl *ctl, int32_t id, int16_t key, int16_t most, const void *request, i
 		*code = ctl_fail(CTL_FAILED, "no memory");
 		return NULL;
 	}
-	arena_init(&h->arena, 4096);
 	LL_PREPEND(ctl->held, h);
 	while (!h->done)
 	{
@@ -155,7 +149,7 @@ ctl_call(Ctl *ctl, int32_t id, int16_t key, int16_t most, const void *request, i
 		if (!sent && (id == CLIENT_NO_NODE || node != NULL))
 			conn = id == CLIENT_NO_NODE ? client_any(c) : client_ready(c, node, USE_CONTROL);
 		if (conn != NULL)
-			client_send(c, conn, key, most, request, call_done, h, until - c->now);
+			client_send(c, conn, key, most, request, call_done, h, until - c->now, NULL);
 		else if (!sent && client_clock() >= until)
 			h->done = client_late(c, &h->err, PGB_NO_BROKER, "no broker could be reached in %lld ms",
 								  (long long) ctl->timeout) != 0;
@@ -176,8 +170,7 @@ free_held(Ctl *ctl)
 		Held *h = ctl->held;
 
 		LL_DELETE(ctl->held, h);
-		arena_free(&h->arena);
-		frame_unref(h->frame);
+		kept_free(&h->kept);
 		free(h);
 	}
 }

@@ -61,13 +61,12 @@ read_member(AssignGroup *g, char *text)
 	list = word(&text, "|");
 	owned = text;
 	m->instance = strcmp(instance, "-") == 0 ? WSTR_NULL : wstr(instance);
-	m->has_generation = strcmp(generation, "-") != 0;
-	m->generation = m->has_generation ? atoi(generation) : -1;
+	m->generation = strcmp(generation, "-") != 0 ? atoi(generation) : -1;
 	m->sub_generation = strcmp(sub, "-") != 0 ? atoi(sub) : -1;
-	m->topics = malloc(sizeof(int32_t) * MOST);
+	m->takes = calloc(MOST, sizeof(bool));
 	m->owned = malloc(sizeof(int32_t) * MOST * 4);
 	while (*list != '\0')
-		m->topics[m->n_topics++] = topic_index(g, word(&list, ","));
+		m->takes[topic_index(g, word(&list, ","))] = true;
 	while (*owned != '\0')
 	{
 		char *item = word(&owned, ","), *colon = strrchr(item, ':');
@@ -99,15 +98,13 @@ print_group(const AssignGroup *g)
 		const char *comma = "";
 
 		printf("%s%.*s=", i > 0 ? ";" : "", (int) members[order[i]].id.len, members[order[i]].id.s);
-		for (int32_t part = 0; part < g->n_parts; part++)
-		{
-			const AssignTopic *t = &g->topics[assign_topic_of(g, part)];
-
-			if (g->owner[part] != order[i])
-				continue;
-			printf("%s%.*s:%d", comma, (int) t->name.len, t->name.s, part - t->first);
-			comma = ",";
-		}
+		for (const AssignTopic *t = g->topics; t < g->topics + g->n_topics; t++)
+			for (int32_t k = 0; k < t->n; k++)
+				if (g->owner[t->first + k] == order[i])
+				{
+					printf("%s%.*s:%d", comma, (int) t->name.len, t->name.s, k);
+					comma = ",";
+				}
 	}
 }
 
@@ -132,11 +129,11 @@ group(const char *assignor, char *line)
 	}
 	while (*line != '\0')
 		read_member(&g, word(&line, ";"));
-	if (assign_by_name(assignor, &g) == 0)
+	if (assign_by_name(wstr(assignor), &g) == 0)
 		print_group(&g);
 	for (int32_t i = 0; i < g.n_members; i++)
 	{
-		free(members[i].topics);
+		free(members[i].takes);
 		free(members[i].owned);
 	}
 }

@@ -85,22 +85,16 @@ static int
 assign_two(const char *name, int32_t *owner, int32_t *owned_a, int32_t n_a, bool both)
 {
 	AssignTopic topic = {WSTR_LIT("t"), 5, 0};
-	int32_t subscribed[] = {0};
-	AssignMember members[2] = {{.id = WSTR_LIT("a"),
-								.instance = WSTR_NULL,
-								.topics = subscribed,
-								.n_topics = 1,
-								.owned = owned_a,
-								.n_owned = n_a,
-								.has_generation = n_a > 0,
-								.generation = n_a > 0 ? 3 : -1,
-								.sub_generation = n_a > 0 ? 3 : -1},
-							   {.id = WSTR_LIT("b"),
-								.instance = WSTR_NULL,
-								.topics = subscribed,
-								.n_topics = 1,
-								.generation = -1,
-								.sub_generation = -1}};
+	bool takes[] = {true};
+	AssignMember members[2] = {
+		{.id = WSTR_LIT("a"),
+		 .instance = WSTR_NULL,
+		 .takes = takes,
+		 .owned = owned_a,
+		 .n_owned = n_a,
+		 .generation = n_a > 0 ? 3 : -1,
+		 .sub_generation = n_a > 0 ? 3 : -1},
+		{.id = WSTR_LIT("b"), .instance = WSTR_NULL, .takes = takes, .generation = -1, .sub_generation = -1}};
 	AssignGroup g = {.topics = &topic,
 					 .n_topics = 1,
 					 .members = members,
@@ -108,7 +102,7 @@ assign_two(const char *name, int32_t *owner, int32_t *owned_a, int32_t n_a, bool
 					 .n_parts = 5,
 					 .owner = owner};
 
-	return assign_by_name(name, &g);
+	return assign_by_name(wstr(name), &g);
 }
 
 static void
@@ -132,7 +126,8 @@ test_assignors(void)
 	is_int(assign_two("cooperative-sticky", owner, all, 3, true), 0, "the next round");
 	ok(owner[0] == 0 && owner[3] == 1 && owner[4] == 1, "gives it");
 	is_int(assign_two("stick", owner, NULL, 0, true), -1, "an assignor that there is not");
-	ok(assign_is_cooperative(WSTR_LIT("cooperative-sticky")) && !assign_is_cooperative(WSTR_LIT("sticky")),
+	ok(assign_find(WSTR_LIT("cooperative-sticky"))->cooperative &&
+		   !assign_find(WSTR_LIT("sticky"))->cooperative,
 	   "which can move single partitions");
 }
 
