@@ -1,5 +1,6 @@
 #include "client/client.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,22 +121,29 @@ client_node(Client *c, int32_t id)
 Node *
 client_add_node(Client *c, int32_t id, WStr host, int port)
 {
-	Node *n = calloc(1, sizeof(*n));
+	Node *n = client_node(c, id);
+	char *name;
 
-	if (n == NULL ||
-		(n->host = strndup(host.len > 0 ? host.s : "", (size_t) (host.len > 0 ? host.len : 0))) == NULL)
+	if (n != NULL && n->port == port && wstr_eq(wstr(n->host), host))
+		return n;
+	name = strndup(host.len > 0 ? host.s : "", host.len > 0 ? (size_t) host.len : 0);
+	if (name == NULL || (n == NULL && (n = calloc(1, sizeof(*n))) == NULL))
 	{
-		free(n);
-		return NULL;
+		free(name);
+		return n;
 	}
+	if (n->host == NULL)
+		LL_PREPEND(c->nodes, n);
+	/* This may be called for an answer of one of them, so they are closed in the turn's next part. */
+	for (Conn *conn = n->conns; conn < n->conns + USE_COUNT; conn++)
+		if (n->host == NULL)
+			*conn = (Conn){.node = n, .fd = -1};
+		else
+			conn->broken = conn->fd >= 0 ? ECONNRESET : 0;
+	free(n->host);
+	n->host = name;
 	n->id = id;
 	n->port = port;
-	for (int i = 0; i < USE_COUNT; i++)
-	{
-		n->conns[i].node = n;
-		n->conns[i].fd = -1;
-	}
-	LL_PREPEND(c->nodes, n);
 	return n;
 }
 
@@ -279,8 +287,6 @@ init(Client *c, const Conf *conf, pgb_error *err)
 	if (conf == NULL || !conf_copy(&c->conf, conf))
 		return error_set(err, PGB_INVALID, false, "no configuration, or no memory for it");
 	arena_init(&c->arena, 4096);
-	c->controller = CLIENT_NO_NODE;
-	c->create_topics = c->conf.create_topics != 0;
 	c->epfd = epoll_create1(EPOLL_CLOEXEC);
 	c->wakefd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (c->epfd < 0 || c->wakefd < 0 || epoll_ctl(c->epfd, EPOLL_CTL_ADD, c->wakefd, &ev) != 0)
@@ -340,26 +346,18 @@ client_free(Client *c)
 	free(c);
 }
 
-static void
-drain_wake(Client *c)
-{
-	uint64_t n;
-
-	if (read(c->wakefd, &n, sizeof(n)) == (ssize_t) sizeof(n))
-		c->interrupted = true;
-}
-
 void
 client_run(Client *c, int64_t until)
 {
 	struct epoll_event events[32];
+	eventfd_t woken;
 	int n = epoll_wait(c->epfd, events, 32, milliseconds_to(until < c->wake ? until : c->wake));
 
 	c->now = client_clock();
 	c->wake = CLIENT_NEVER;
 	for (int i = 0; i < n; i++)
 		if (events[i].data.ptr == NULL)
-			drain_wake(c);
+			c->interrupted = eventfd_read(c->wakefd, &woken) == 0 || c->interrupted;
 		else
 			conn_event(c, events[i].data.ptr, (events[i].events & ~(uint32_t) EPOLLOUT) != 0,
 					   (events[i].events & EPOLLOUT) != 0);

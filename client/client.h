@@ -18,6 +18,7 @@
 #include <utlist.h>
 
 #include "client/conf.h"
+#include "wire/by_topic.h"
 #include "wire/errors.h"
 #include "wire/messages.h"
 
@@ -104,13 +105,13 @@ struct Conn
 	Node *node;
 	int fd;
 	ConnState state;
-	bool want_write;         /* epoll watches for room */
-	int64_t since, deadline; /* of CONNECTING */
-	Retry retry;             /* DOWN */
-	int broken;              /* errno of a failed write; looked at by client_run */
-	Call *calls;             /* without an answer, in order */
-	Call *unsent;            /* the first that is not wholly sent */
-	size_t sent;             /* bytes of it */
+	bool want_write; /* epoll watches for room */
+	int64_t since;   /* of CONNECTING */
+	Retry retry;     /* DOWN */
+	int broken;      /* errno of a failed write; looked at by client_run */
+	Call *calls;     /* without an answer, in order */
+	Call *unsent;    /* the first that is not wholly sent */
+	size_t sent;     /* bytes of it */
 	int n_calls;
 	uint8_t head[4];
 	size_t head_got;
@@ -124,7 +125,6 @@ struct Node
 	int32_t id; /* below 0: of bootstrap.servers */
 	char *host;
 	int port;
-	char rack[64];
 	bool gone;       /* not in the last metadata */
 	bool full;       /* scratch of a consumer's step, as the next */
 	unsigned wanted; /* bits of questions */
@@ -137,7 +137,6 @@ typedef struct Part
 {
 	int32_t leader; /* CLIENT_NO_NODE */
 	int32_t epoch;
-	int16_t code;
 } Part;
 
 typedef struct Topic
@@ -168,9 +167,6 @@ struct Client
 	void (*step)(void *handle);
 	bool interrupted;
 	pgb_error last_error; /* of a connection */
-	char cluster_id[64];
-	int32_t controller;
-	bool create_topics;
 	bool meta_wanted;
 	Retry meta;
 	uint32_t meta_version;
@@ -204,6 +200,8 @@ int client_late(const Client *c, pgb_error *err, int code, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
 Node *client_node(Client *c, int32_t id); /* NULL: unknown */
+
+/* Makes it known, or another address of it.  NULL: no memory. */
 Node *client_add_node(Client *c, int32_t id, WStr host, int port);
 
 /* A connection that is ready, or NULL: then it is being made, or waits for its next try. */
@@ -242,30 +240,5 @@ Node *metadata_leader(Client *c, const Topic *t, int32_t partition);
 
 /* Has the topic been unknown or refused for too long? -1 and *err, else 0. */
 int metadata_failed(Client *c, const Topic *t, pgb_error *err);
-
-/* ---- by_topic.c ---- */
-
-/* A field of a message by its name in wire/schema; NULL: it has none of that name. */
-void *message_field(const WireMsg *m, const void *message, const char *name);
-
-/*
- * Many messages have a list of topics, and these of their partitions: structs that begin with a name and with a
- * number.  Which fields that are say the tables of the wire.
- */
-
-/* One more partition in a message; its struct is good until the next one.  NULL: no memory. */
-void *by_topic_add(const WireMsg *m, Arena *a, void *message, WStr topic, int32_t index);
-
-/* One partition after another: for (EachPart each = {.m = &X_desc, .message = &x}; (part = by_topic_next(&each)) != NULL;) ... */
-typedef struct EachPart
-{
-	const WireMsg *m;
-	const void *message;
-	int32_t t, p;      /* where we are */
-	const WStr *topic; /* of the last one, as `index` */
-	int32_t index;
-} EachPart;
-
-const void *by_topic_next(EachPart *each); /* NULL: that was all */
 
 #endif

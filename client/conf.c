@@ -63,37 +63,40 @@ word_index(const char *words, const char *word)
 static int
 set_row(Conf *conf, const Row *row, const char *value, pgb_error *err)
 {
-	const char *number =
-		strcmp(row->name, "acks") == 0 && strcmp(value, "all") == 0 ? "-1" : value; /* Kafka's word */
-	char *end, *copy, **text = field(conf, row);
-	long long v;
-	int word;
+	void *at = field(conf, row);
 
-	switch (row->kind)
+	if (row->kind == ROW_TEXT)
 	{
-		case ROW_NUMBER:
-			errno = 0;
-			v = strtoll(number, &end, 10);
-			if (*number == '\0' || *end != '\0' || errno != 0 || v < row->min || v > row->max)
-				return error_set(err, PGB_INVALID, false, "%s is a number from %lld to %lld, not \"%s\"",
-								 row->name, (long long) row->min, (long long) row->max, value);
-			*(int64_t *) field(conf, row) = v;
-			return 0;
-		case ROW_WORD:
-			word = word_index(row->words, value);
-			if (word < 0)
-				return error_set(err, PGB_INVALID, false, "%s is one of %s, not \"%s\"", row->name,
-								 row->words, value);
-			*(int *) field(conf, row) = word;
-			return 0;
-		default:
-			copy = strdup(value);
-			if (copy == NULL)
-				return error_set(err, PGB_NO_MEMORY, true, "no memory");
-			free(*text);
-			*text = copy;
-			return 0;
+		char *copy = strdup(value);
+
+		if (copy == NULL)
+			return error_memory(err);
+		free(*(char **) at);
+		*(char **) at = copy;
 	}
+	else if (row->kind == ROW_WORD)
+	{
+		int word = word_index(row->words, value);
+
+		if (word < 0)
+			return error_set(err, PGB_INVALID, false, "%s is one of %s, not \"%s\"", row->name, row->words,
+							 value);
+		*(int *) at = word;
+	}
+	else
+	{
+		bool is_all = strcmp(row->name, "acks") == 0 && strcmp(value, "all") == 0; /* Kafka's word for -1 */
+		long long v;
+		char *end;
+
+		errno = 0;
+		v = strtoll(is_all ? "-1" : value, &end, 10);
+		if (*value == '\0' || *end != '\0' || errno != 0 || v < row->min || v > row->max)
+			return error_set(err, PGB_INVALID, false, "%s is a number from %lld to %lld, not \"%s\"",
+							 row->name, (long long) row->min, (long long) row->max, value);
+		*(int64_t *) at = v;
+	}
+	return 0;
 }
 
 pgb_conf *
@@ -133,25 +136,21 @@ pgb_conf_each(int i, const char **name, const char **value, const char **text)
 }
 
 void
-pgb_conf_on_delivery(pgb_conf *conf, void (*callback)(const pgb_report *, void *), void *arg)
+pgb_conf_on_delivery(pgb_conf *conf, pgb_on_delivery callback, void *arg)
 {
 	conf->on_delivery = callback;
 	conf->on_delivery_arg = arg;
 }
 
 void
-pgb_conf_on_rebalance(pgb_conf *conf,
-					  void (*callback)(pgb_consumer *, pgb_rebalance, const pgb_place *, size_t, void *),
-					  void *arg)
+pgb_conf_on_rebalance(pgb_conf *conf, pgb_on_rebalance callback, void *arg)
 {
 	conf->on_rebalance = callback;
 	conf->on_rebalance_arg = arg;
 }
 
 void
-pgb_conf_on_commit(pgb_conf *conf,
-				   void (*callback)(pgb_consumer *, const pgb_place *, size_t, const pgb_error *, void *),
-				   void *arg)
+pgb_conf_on_commit(pgb_conf *conf, pgb_on_commit callback, void *arg)
 {
 	conf->on_commit = callback;
 	conf->on_commit_arg = arg;

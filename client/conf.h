@@ -36,11 +36,11 @@ typedef struct pgb_conf
 #undef SET_NUMBER
 #undef SET_WORD
 #undef SET_TEXT
-	void (*on_delivery)(const pgb_report *report, void *arg);
+	pgb_on_delivery on_delivery;
 	void *on_delivery_arg;
-	void (*on_rebalance)(pgb_consumer *c, pgb_rebalance what, const pgb_place *places, size_t n, void *arg);
+	pgb_on_rebalance on_rebalance;
 	void *on_rebalance_arg;
-	void (*on_commit)(pgb_consumer *c, const pgb_place *places, size_t n, const pgb_error *err, void *arg);
+	pgb_on_commit on_commit;
 	void *on_commit_arg;
 } Conf;
 

@@ -39,8 +39,7 @@ frame_unref(Frame *f)
 void
 call_end(Client *c, Call *call, const pgb_error *err, void *response)
 {
-	const int16_t *code =
-		response == NULL ? NULL : message_field(call->api->response, response, "error_code");
+	const int16_t *code = response == NULL ? NULL : wire_field(call->api->response, response, "error_code");
 	pgb_error why;
 
 	if (code != NULL && *code != 0)
@@ -151,7 +150,6 @@ conn_open(Client *c, Conn *conn)
 	(void) setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	conn->state = CONN_CONNECTING;
 	conn->since = c->now;
-	conn->deadline = c->now + c->conf.connect_timeout;
 	watch(c, conn, true, EPOLL_CTL_ADD);
 }
 
@@ -432,12 +430,12 @@ conn_check(Client *c, Conn *conn)
 {
 	if (conn->fd >= 0 && conn->broken != 0)
 		closed(c, conn, conn->broken);
-	else if (conn->state == CONN_CONNECTING && c->now >= conn->deadline)
+	else if (conn->state == CONN_CONNECTING && c->now >= conn->since + c->conf.connect_timeout)
 		fail(c, conn, PGB_TRANSPORT, "no connection within %lld ms", (long long) c->conf.connect_timeout);
 	else if (conn->calls != NULL && c->now >= conn->calls->deadline)
 		fail(c, conn, PGB_TIMED_OUT, "no answer to %s in time", conn->calls->api->name);
 	else
-		client_wake_at(c, conn->state == CONN_CONNECTING ? conn->deadline
+		client_wake_at(c, conn->state == CONN_CONNECTING ? conn->since + c->conf.connect_timeout
 						  : conn->calls != NULL          ? conn->calls->deadline
 														 : CLIENT_NEVER);
 }

@@ -43,8 +43,8 @@ consumer_find(FromPart *set, const Topic *t, int32_t index)
 	return p;
 }
 
-static FromPart *
-find_by_name(const pgb_consumer *c, const char *topic, int32_t partition, pgb_error *err)
+FromPart *
+consumer_named(const pgb_consumer *c, const char *topic, int32_t partition, pgb_error *err)
 {
 	FromPart *p = consumer_find(c->parts, metadata_find(&c->c, wstr(topic)), partition);
 
@@ -55,9 +55,10 @@ find_by_name(const pgb_consumer *c, const char *topic, int32_t partition, pgb_er
 }
 
 FromPart *
-consumer_add(FromPart **set, Topic *t, int32_t index)
+consumer_add(pgb_consumer *c, FromPart **set, const char *topic, int32_t index)
 {
-	FromPart *p = calloc(1, sizeof(*p));
+	Topic *t = metadata_topic(&c->c, wstr(topic));
+	FromPart *p = t == NULL ? NULL : calloc(1, sizeof(*p));
 
 	if (p == NULL)
 		return NULL;
@@ -153,7 +154,7 @@ pgb_consumer_new(const pgb_conf *conf, pgb_error *err)
 	c->instance = c->c.conf.instance_id[0] == '\0' ? WSTR_NULL : wstr(c->c.conf.instance_id);
 	wire_writer_init(&c->scratch);
 	/* Reading a topic is no reason to make it. */
-	c->c.create_topics = false;
+	c->c.conf.create_topics = false;
 	c->commit_at = c->c.now + c->c.conf.commit_interval;
 	return c;
 }
@@ -189,26 +190,22 @@ pgb_subscribe(pgb_consumer *c, const char *const *topics, size_t n, pgb_error *e
 int
 pgb_assign(pgb_consumer *c, const pgb_place *places, size_t n, pgb_error *err)
 {
-	FromPart *p, *next;
-
 	if (c->group != GROUP_NONE)
 		return error_set(err, PGB_STATE, false,
 						 "pgb_assign and pgb_subscribe exclude each other; pgb_subscribe to nothing first");
-	HASH_ITER (hh, c->parts, p, next)
-	{
-		consumer_remove(c, p);
-	}
+	while (c->parts != NULL)
+		consumer_remove(c, c->parts);
 	for (size_t i = 0; i < n; i++)
 	{
-		Topic *t = metadata_topic(&c->c, wstr(places[i].topic));
+		const pgb_place *at = &places[i];
+		FromPart *p = consumer_named(c, at->topic, at->partition, NULL);
 
-		if (places[i].partition < 0 || !is_place(places[i].offset))
+		if (at->partition < 0 || !is_place(at->offset))
 			return error_set(err, PGB_INVALID, false, "topic \"%s\": partition %d, offset %lld is no place",
-							 places[i].topic, places[i].partition, (long long) places[i].offset);
-		p = t == NULL ? NULL : consumer_find(c->parts, t, places[i].partition);
-		if (p == NULL && (t == NULL || (p = consumer_add(&c->parts, t, places[i].partition)) == NULL))
+							 at->topic, at->partition, (long long) at->offset);
+		if (p == NULL && (p = consumer_add(c, &c->parts, at->topic, at->partition)) == NULL)
 			return error_memory(err);
-		place_at(c, p, places[i].offset);
+		place_at(c, p, at->offset);
 	}
 	return 0;
 }
@@ -230,21 +227,19 @@ consumer_callbacks(pgb_consumer *c)
 static void
 look_for_unknown(pgb_consumer *c)
 {
-	FromPart *p, *next;
 	pgb_error err = {0};
 	bool unknown = false;
 
 	for (size_t i = 0; i < c->n_topics && !unknown; i++)
 		unknown = metadata_failed(&c->c, c->topics[i], &err) != 0;
-	HASH_ITER (hh, c->parts, p, next)
+	for (const FromPart *p = c->parts; p != NULL && !unknown; p = p->hh.next)
 	{
-		unknown = unknown || metadata_failed(&c->c, p->key.topic, &err) != 0;
-		if (!unknown && p->key.topic->unknown_since == 0 && p->key.index >= p->key.topic->n)
-		{
-			unknown = true;
-			error_set(&err, PGB_NO_PARTITION, false, "topic \"%s\" has partitions 0 to %d, not %d",
-					  p->key.topic->name, p->key.topic->n - 1, p->key.index);
-		}
+		const Topic *t = p->key.topic;
+
+		unknown = metadata_failed(&c->c, t, &err) != 0;
+		if (!unknown && t->unknown_since == 0 && p->key.index >= t->n)
+			unknown = error_set(&err, PGB_NO_PARTITION, false, "topic \"%s\" has partitions 0 to %d, not %d",
+								t->name, t->n - 1, p->key.index) != 0;
 	}
 	if (unknown && !c->unknown_told && c->failure.code == 0)
 		c->failure = err;
@@ -269,19 +264,22 @@ check(pgb_consumer *c, pgb_error *err)
 	return -1;
 }
 
+/* What was given by now is what the next automatic commit says. */
+static void
+store_positions(pgb_consumer *c)
+{
+	for (FromPart *p = c->parts; p != NULL; p = p->hh.next)
+		p->stored = p->position;
+}
+
 int
 pgb_poll(pgb_consumer *c, pgb_record *records, int max, int timeout_ms, pgb_error *err)
 {
 	int64_t until = client_clock() + timeout_ms;
-	FromPart *p, *next;
 
 	read_free_used(c);
-	if (c->c.conf.auto_commit)
-		HASH_ITER (hh, c->parts, p, next)
-		{
-			p->stored = p->position;
-		}
-	for (;;)
+	store_positions(c);
+	for (bool late = false;;)
 	{
 		int n;
 
@@ -293,13 +291,10 @@ pgb_poll(pgb_consumer *c, pgb_record *records, int max, int timeout_ms, pgb_erro
 		/* Keeps the next answers coming while the application works. */
 		if (n > 0 && (c->c.wake <= c->c.now || client_clock() >= c->c.wake))
 			client_run(&c->c, 0);
-		if (n > 0 || client_clock() >= until)
-		{
-			if (n == 0)
-				client_run(&c->c, 0);
-			return n > 0 ? n : read_take(c, records, max);
-		}
-		client_run(&c->c, until);
+		if (n > 0 || late)
+			return n;
+		late = client_clock() >= until;
+		client_run(&c->c, late ? 0 : until);
 	}
 }
 
@@ -323,7 +318,7 @@ pgb_interrupt(pgb_consumer *c)
 int
 pgb_seek(pgb_consumer *c, const char *topic, int32_t partition, int64_t offset, pgb_error *err)
 {
-	FromPart *p = find_by_name(c, topic, partition, err);
+	FromPart *p = consumer_named(c, topic, partition, err);
 
 	if (p == NULL)
 		return -1;
@@ -336,7 +331,7 @@ pgb_seek(pgb_consumer *c, const char *topic, int32_t partition, int64_t offset, 
 int
 pgb_seek_time(pgb_consumer *c, const char *topic, int32_t partition, int64_t timestamp, pgb_error *err)
 {
-	FromPart *p = find_by_name(c, topic, partition, err);
+	FromPart *p = consumer_named(c, topic, partition, err);
 
 	if (p == NULL)
 		return -1;
@@ -349,7 +344,7 @@ pgb_seek_time(pgb_consumer *c, const char *topic, int32_t partition, int64_t tim
 static int
 set_paused(pgb_consumer *c, const char *topic, int32_t partition, bool paused, pgb_error *err)
 {
-	FromPart *p = find_by_name(c, topic, partition, err);
+	FromPart *p = consumer_named(c, topic, partition, err);
 
 	if (p == NULL)
 		return -1;
@@ -373,7 +368,7 @@ pgb_resume(pgb_consumer *c, const char *topic, int32_t partition, pgb_error *err
 int64_t
 pgb_position(const pgb_consumer *c, const char *topic, int32_t partition)
 {
-	FromPart *p = find_by_name(c, topic, partition, NULL);
+	FromPart *p = consumer_named(c, topic, partition, NULL);
 
 	return p == NULL ? PGB_UNKNOWN : p->position;
 }
@@ -381,7 +376,7 @@ pgb_position(const pgb_consumer *c, const char *topic, int32_t partition)
 int64_t
 pgb_lag(const pgb_consumer *c, const char *topic, int32_t partition)
 {
-	FromPart *p = find_by_name(c, topic, partition, NULL);
+	FromPart *p = consumer_named(c, topic, partition, NULL);
 
 	if (p == NULL || p->position == PGB_UNKNOWN || p->end == PGB_UNKNOWN)
 		return PGB_UNKNOWN;
@@ -392,14 +387,10 @@ size_t
 pgb_assignment(const pgb_consumer *c, pgb_place *places, size_t max)
 {
 	size_t n = 0;
-	FromPart *p, *next;
 
-	HASH_ITER (hh, c->parts, p, next)
-	{
+	for (const FromPart *p = c->parts; p != NULL; p = p->hh.next, n++)
 		if (n < max)
 			places[n] = (pgb_place){p->key.topic->name, p->key.index, p->position, 0};
-		n++;
-	}
 	return n;
 }
 
@@ -443,14 +434,9 @@ pgb_consumer_timeout(const pgb_consumer *c)
 void
 pgb_consumer_close(pgb_consumer *c, int timeout_ms)
 {
-	FromPart *p, *next;
-
 	if (c == NULL)
 		return;
-	HASH_ITER (hh, c->parts, p, next)
-	{
-		p->stored = p->position;
-	}
+	store_positions(c);
 	if (c->group == GROUP_NONE)
 		commit_before_loss(c, timeout_ms);
 	group_leave(c, timeout_ms);
@@ -458,10 +444,8 @@ pgb_consumer_close(pgb_consumer *c, int timeout_ms)
 	c->c.step = NULL;
 	client_free_nodes(&c->c);
 	commit_tell(c);
-	HASH_ITER (hh, c->parts, p, next)
-	{
-		consumer_remove(c, p);
-	}
+	while (c->parts != NULL)
+		consumer_remove(c, c->parts);
 	read_free_used(c);
 	group_clear(c);
 	free(c->topics);

@@ -147,7 +147,10 @@ struct pgb_consumer
 
 /* consumer.c */
 FromPart *consumer_find(FromPart *set, const Topic *t, int32_t index);
-FromPart *consumer_add(FromPart **set, Topic *t, int32_t index); /* a new one; NULL: no memory */
+FromPart *consumer_named(const pgb_consumer *c, const char *topic, int32_t partition, pgb_error *err);
+
+/* A new one; NULL: no memory. */
+FromPart *consumer_add(pgb_consumer *c, FromPart **set, const char *topic, int32_t index);
 void consumer_remove(pgb_consumer *c, FromPart *p);
 void consumer_place(pgb_consumer *c, FromPart *p, FromState state, int64_t when);
 

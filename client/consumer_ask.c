@@ -8,14 +8,15 @@
  */
 #include "client/consumer.h"
 
+#include <stdlib.h>
+
 #define CHUNKS_AHEAD 2 /* answers that wait for pgb_poll in a partition */
 
 typedef struct Question
 {
 	int16_t key, most;
 	ConnUse use;
-	void (*begin)(const pgb_consumer *c, void *request);
-	void (*put)(const pgb_consumer *c, const FromPart *p, void *part);
+	void (*put)(const pgb_consumer *c, const FromPart *p, void *request, void *part);
 
 	/* The error of one partition; 0: none, or it is dealt with. */
 	int (*answer)(pgb_consumer *c, FromPart *p, const void *part, Frame *frame);
@@ -50,10 +51,12 @@ answer_aside(FromPart *p, int code, int64_t offset)
 /* ---- the group's offset ---- */
 
 static void
-begin_committed(const pgb_consumer *c, void *request)
+put_committed(const pgb_consumer *c, const FromPart *p, void *request, void *part)
 {
 	OffsetFetchRequest *req = request;
 
+	(void) p;
+	(void) part;
 	req->group_id = wstr(c->c.conf.group_id);
 	req->require_stable = true;
 }
@@ -79,20 +82,13 @@ answer_committed(pgb_consumer *c, FromPart *p, const void *part, Frame *frame)
 /* ---- the offset of a time ---- */
 
 static void
-begin_time(const pgb_consumer *c, void *request)
+put_time(const pgb_consumer *c, const FromPart *p, void *request, void *part)
 {
 	ListOffsetsRequest *req = request;
+	ListOffsetsRequestTopicsPartitions *to = part;
 
 	req->replica_id = -1;
 	req->isolation_level = (int8_t) c->c.conf.read_committed;
-}
-
-static void
-put_time(const pgb_consumer *c, const FromPart *p, void *part)
-{
-	ListOffsetsRequestTopicsPartitions *to = part;
-
-	(void) c;
 	to->timestamp = p->when;
 	to->current_leader_epoch = p->key.topic->parts[p->key.index].epoch;
 }
@@ -115,22 +111,15 @@ answer_time(pgb_consumer *c, FromPart *p, const void *part, Frame *frame)
 /* ---- records ---- */
 
 static void
-begin_fetch(const pgb_consumer *c, void *request)
+put_fetch(const pgb_consumer *c, const FromPart *p, void *request, void *part)
 {
 	FetchRequest *req = request;
+	FetchRequestTopicsPartitions *to = part;
 
-	req->replica_id = -1;
 	req->max_wait_ms = (int32_t) c->c.conf.fetch_wait;
 	req->min_bytes = (int32_t) c->c.conf.fetch_min;
 	req->max_bytes = (int32_t) c->c.conf.fetch_max;
 	req->isolation_level = (int8_t) c->c.conf.read_committed;
-}
-
-static void
-put_fetch(const pgb_consumer *c, const FromPart *p, void *part)
-{
-	FetchRequestTopicsPartitions *to = part;
-
 	to->current_leader_epoch = p->key.topic->parts[p->key.index].epoch;
 	to->fetch_offset = p->fetch_at;
 	to->partition_max_bytes = (int32_t) c->c.conf.partition_fetch_max;
@@ -166,28 +155,34 @@ answer_fetch(pgb_consumer *c, FromPart *p, const void *part, Frame *frame)
 }
 
 static const Question questions[] = {
-	[ASK_COMMITTED] = {API_OFFSET_FETCH, 7, USE_CONTROL, begin_committed, NULL, answer_committed},
-	[ASK_TIME] = {API_LIST_OFFSETS, 7, USE_CONTROL, begin_time, put_time, answer_time},
-	[FETCHING] = {API_FETCH, 12, USE_DATA, begin_fetch, put_fetch, answer_fetch},
+	[ASK_COMMITTED] = {API_OFFSET_FETCH, 7, USE_CONTROL, put_committed, answer_committed},
+	[ASK_TIME] = {API_LIST_OFFSETS, 7, USE_CONTROL, put_time, answer_time},
+	[FETCHING] = {API_FETCH, 12, USE_DATA, put_fetch, answer_fetch},
 };
 
 /* ---- answers ---- */
 
+/* An application's question that is answered. */
+static void
+drop_aside(pgb_consumer *c, FromPart *p)
+{
+	HASH_DEL(c->asides, p);
+	free(p);
+}
+
 static void
 part_failed(pgb_consumer *c, FromPart *p, const pgb_error *err)
 {
-	FromState asked = p->state;
-
-	if (err->retriable || !answer_aside(p, err->code, 0))
-		retry_later(&c->c, &p->retry);
+	if (p->state == ASK_COMMITTED)
+		(void) group_lost_coordinator(c, err->code);
+	else
+		metadata_want(&c->c);
 	if (p->place != NULL)
 		c->c.last_error = *err;
 	else
 		consumer_fail(c, err);
-	if (asked == ASK_COMMITTED)
-		(void) group_lost_coordinator(c, err->code);
-	else
-		metadata_want(&c->c);
+	if (err->retriable || !answer_aside(p, err->code, 0))
+		retry_later(&c->c, &p->retry);
 }
 
 static bool
@@ -198,7 +193,7 @@ asked_by(const FromPart *p, const Call *call)
 
 /* What the answer says of one partition. */
 static void
-answer_one(pgb_consumer *c, const Call *call, const EachPart *each, const void *part)
+answer_one(pgb_consumer *c, const Call *call, const WireEachPart *each, const void *part)
 {
 	const Topic *t = metadata_find(&c->c, *each->topic);
 	FromPart *p = consumer_find(c->parts, t, each->index);
@@ -211,32 +206,38 @@ answer_one(pgb_consumer *c, const Call *call, const EachPart *each, const void *
 		return;
 	p->retry.open = false;
 	code = questions[p->state].answer(c, p, part, call->frame);
-	if (code == 0)
-		return;
-	error_kafka(&err, code, "topic \"%s\", partition %d", t->name, each->index);
-	part_failed(c, p, &err);
+	if (code != 0)
+	{
+		error_kafka(&err, code, "topic \"%s\", partition %d", t->name, each->index);
+		part_failed(c, p, &err);
+	}
+	if (p->place != NULL && p->state == IDLE)
+		drop_aside(c, p);
 }
 
 static void
 answered(Client *client, Call *call, const pgb_error *err, void *response)
 {
-	EachPart each = {.m = call->api->response, .message = response};
+	WireEachPart each = {.m = call->api->response, .message = response};
 	pgb_consumer *c = call->arg;
 	FromPart *p, *next;
 	const void *part;
 	pgb_error why;
 
-	while (err == NULL && (part = by_topic_next(&each)) != NULL)
+	while (err == NULL && (part = wire_by_topic_next(&each)) != NULL)
 		answer_one(c, call, &each, part);
 	error_set(&why, PGB_PROTOCOL, true, "an answer to %s leaves out a partition", call->api->name);
+	err = err != NULL ? err : &why;
 	for (int i = 0; i < 2; i++)
 		HASH_ITER (hh, (i == 0 ? c->parts : c->asides), p, next)
 		{
 			if (!asked_by(p, call))
 				continue;
-			part_failed(c, p, err != NULL ? err : &why);
-			if (p->place != NULL && err != NULL && !err->retriable)
-				c->aside_error = *err;
+			part_failed(c, p, err);
+			if (p->place == NULL || p->state != IDLE)
+				continue;
+			c->aside_error = *err;
+			drop_aside(c, p);
 		}
 	client_wake_at(client, client->now);
 }
@@ -260,7 +261,6 @@ ask(pgb_consumer *c, Node *node, FromState state, FromPart *set)
 	Client *client = &c->c;
 	Conn *conn = client_ready(client, node, q->use);
 	bool some = false;
-	FromPart *p, *next;
 	void *req;
 
 	/* A leader that cannot be reached may be one no more. */
@@ -272,18 +272,18 @@ ask(pgb_consumer *c, Node *node, FromState state, FromPart *set)
 	req = wire_new(wire_api(q->key)->request, &client->arena, 1);
 	if (req == NULL)
 		return;
-	q->begin(c, req);
-	HASH_ITER (hh, set, p, next)
+	for (FromPart *p = set; p != NULL; p = p->hh.next)
 	{
 		void *part = NULL;
 
-		if (p->state == state && whom(c, p) == node && retry_due(client, &p->retry))
-			part = by_topic_add(wire_api(q->key)->request, &client->arena, req, wstr(p->key.topic->name),
-								p->key.index);
+		/* Of one that is there twice the second waits: an answer could not tell them apart. */
+		if (p->state == state && (p->place == NULL || consumer_find(set, p->key.topic, p->key.index) == p) &&
+			whom(c, p) == node && retry_due(client, &p->retry))
+			part = wire_by_topic_add(wire_api(q->key)->request, &client->arena, req, wstr(p->key.topic->name),
+									 p->key.index);
 		if (part == NULL)
 			continue;
-		if (q->put != NULL)
-			q->put(c, p, part);
+		q->put(c, p, req, part);
 		p->retry.open = some = true;
 		p->call = client->correlation_id;
 	}
@@ -295,9 +295,6 @@ ask(pgb_consumer *c, Node *node, FromState state, FromPart *set)
 void
 consumer_ask(pgb_consumer *c)
 {
-	FromPart *p, *next;
-	Chunk *chunk;
-
 	c->unread = 0;
 	for (Node *n = c->c.nodes; n != NULL; n = n->next)
 	{
@@ -305,15 +302,12 @@ consumer_ask(pgb_consumer *c)
 		n->full = false;
 	}
 	for (int i = 0; i < 2; i++)
-		HASH_ITER (hh, (i == 0 ? c->parts : c->asides), p, next)
+		for (FromPart *p = i == 0 ? c->parts : c->asides; p != NULL; p = p->hh.next)
 		{
 			Node *node = whom(c, p);
 
-			if (!p->paused)
-				LL_FOREACH (p->chunks, chunk)
-				{
-					c->unread += chunk->size;
-				}
+			for (const Chunk *chunk = p->paused ? NULL : p->chunks; chunk != NULL; chunk = chunk->next)
+				c->unread += chunk->size;
 			if (node == NULL)
 				continue;
 			node->full = node->full || p->n_chunks >= CHUNKS_AHEAD;
@@ -328,62 +322,39 @@ consumer_ask(pgb_consumer *c)
 
 /* ---- questions of the application ---- */
 
-static void
-drop_asides(pgb_consumer *c)
-{
-	FromPart *p, *next;
-
-	HASH_ITER (hh, c->asides, p, next)
-	{
-		HASH_DEL(c->asides, p);
-		free(p);
-	}
-}
-
-/* Asks until all are answered, as for partitions that are to be read.  Of one that is there twice the second waits. */
+/* Asks until all are answered, as for partitions that are to be read. */
 static int
 ask_aside(pgb_consumer *c, FromState state, pgb_place *places, size_t n, int timeout_ms, pgb_error *err)
 {
 	int64_t until = client_clock() + timeout_ms;
-	const FromPart *open;
 	int rc = 0;
 
-	for (size_t at = 0; at < n && rc == 0; drop_asides(c))
+	for (size_t i = 0; i < n && rc == 0; i++)
 	{
-		for (; at < n && rc == 0; at++)
-		{
-			Topic *t = metadata_topic(&c->c, wstr(places[at].topic));
-			FromPart *p = NULL;
+		FromPart *p = consumer_add(c, &c->asides, places[i].topic, places[i].partition);
 
-			if (t != NULL && consumer_find(c->asides, t, places[at].partition) != NULL)
-				break;
-			if (t != NULL)
-				p = consumer_add(&c->asides, t, places[at].partition);
-			if (p == NULL)
-				rc = error_memory(err);
-			else
-				*p = (FromPart){.hh = p->hh,
-								.key = p->key,
-								.state = state,
-								.when = places[at].offset,
-								.place = &places[at]};
-		}
-		c->aside_error.code = 0;
-		client_wake_at(&c->c, 0);
-		while (rc == 0)
+		if (p == NULL)
+			rc = error_memory(err);
+		else
 		{
-			for (open = c->asides; open != NULL && open->state == IDLE;)
-				open = open->hh.next;
-			if (open == NULL)
-				break;
-			if (client_clock() >= until)
-				rc = client_late(&c->c, err, PGB_TIMED_OUT, "topic \"%s\", partition %d: no offset in %d ms",
-								 open->key.topic->name, open->key.index, timeout_ms);
-			client_run(&c->c, until);
+			p->state = state;
+			p->when = places[i].offset;
+			p->place = &places[i];
 		}
-		if (rc == 0 && c->aside_error.code != 0)
-			rc = error_set(err, c->aside_error.code, c->aside_error.retriable, "%s", c->aside_error.text);
 	}
+	c->aside_error.code = 0;
+	client_wake_at(&c->c, 0);
+	while (rc == 0 && c->asides != NULL)
+	{
+		client_run(&c->c, until);
+		if (c->asides != NULL && client_clock() >= until)
+			rc = client_late(&c->c, err, PGB_TIMED_OUT, "topic \"%s\", partition %d: no offset in %d ms",
+							 c->asides->key.topic->name, c->asides->key.index, timeout_ms);
+	}
+	while (c->asides != NULL)
+		drop_aside(c, c->asides);
+	if (rc == 0 && c->aside_error.code != 0)
+		rc = error_set(err, c->aside_error.code, c->aside_error.retriable, "%s", c->aside_error.text);
 	return rc;
 }
 

@@ -11,27 +11,19 @@ commit_free(Commit *com)
 	free(com);
 }
 
-/* Names of topics that stay: those of the client. */
+/* What is asked for; or (places NULL) all that the group does not know: positions, automatic ones what is `stored`. */
 static bool
-copy_places(pgb_consumer *c, const pgb_place *places, size_t n, PlaceList *list)
+gather(pgb_consumer *c, const pgb_place *places, size_t n, bool stored, PlaceList *list)
 {
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; places != NULL && i < n; i++)
 	{
-		Topic *t = metadata_topic(&c->c, wstr(places[i].topic));
+		/* Its name stays. */
+		const Topic *t = metadata_topic(&c->c, wstr(places[i].topic));
 
 		if (t == NULL || !places_add(list, t->name, places[i].partition, places[i].offset))
 			return false;
 	}
-	return true;
-}
-
-/* All positions that the group does not know; or what an automatic commit says (`stored`). */
-static bool
-positions(pgb_consumer *c, PlaceList *list, bool stored)
-{
-	FromPart *p, *next;
-
-	HASH_ITER (hh, c->parts, p, next)
+	for (const FromPart *p = places == NULL ? c->parts : NULL; p != NULL; p = p->hh.next)
 	{
 		int64_t offset = stored ? p->stored : p->position;
 
@@ -46,22 +38,22 @@ positions(pgb_consumer *c, PlaceList *list, bool stored)
 static Commit *
 commit_new(pgb_consumer *c, const pgb_place *places, size_t n, bool automatic, pgb_error *err)
 {
-	Commit *com = c->c.conf.group_id[0] == '\0' ? NULL : calloc(1, sizeof(*com));
+	Commit *com;
 
 	if (c->c.conf.group_id[0] == '\0')
+	{
 		error_set(err, PGB_STATE, false, "only a group has commits: set group.id");
-	else if (com == NULL || (places != NULL ? !copy_places(c, places, n, &com->places)
-											: !positions(c, &com->places, automatic)))
+		return NULL;
+	}
+	com = calloc(1, sizeof(*com));
+	if (com == NULL || !gather(c, places, n, automatic, &com->places))
 	{
 		error_memory(err);
 		commit_free(com);
 		return NULL;
 	}
-	if (com != NULL)
-	{
-		com->c = c;
-		com->quiet = automatic;
-	}
+	com->c = c;
+	com->quiet = automatic;
 	return com;
 }
 
@@ -71,16 +63,15 @@ commit_new(pgb_consumer *c, const pgb_place *places, size_t n, bool automatic, p
 static void
 commit_taken(pgb_consumer *c, Commit *com, const OffsetCommitResponse *resp)
 {
-	EachPart each = {.m = &OffsetCommitResponse_desc, .message = resp};
+	WireEachPart each = {.m = &OffsetCommitResponse_desc, .message = resp};
 	const OffsetCommitResponseTopicsPartitions *part;
 	int code = 0;
 
-	while (code == 0 && (part = by_topic_next(&each)) != NULL)
+	while (code == 0 && (part = wire_by_topic_next(&each)) != NULL)
 		code = part->error_code;
 	for (size_t i = 0; i < com->places.n && code == 0; i++)
 	{
-		Topic *t = metadata_find(&c->c, wstr(com->places.at[i].topic));
-		FromPart *p = consumer_find(c->parts, t, com->places.at[i].partition);
+		FromPart *p = consumer_named(c, com->places.at[i].topic, com->places.at[i].partition, NULL);
 
 		if (p != NULL)
 			p->committed = com->places.at[i].offset;
@@ -136,7 +127,7 @@ commit_send(pgb_consumer *c, Commit *com, int64_t timeout, pgb_error *err)
 	{
 		const pgb_place *at = &com->places.at[i];
 		OffsetCommitRequestTopicsPartitions *p =
-			by_topic_add(&OffsetCommitRequest_desc, &c->c.arena, &req, wstr(at->topic), at->partition);
+			wire_by_topic_add(&OffsetCommitRequest_desc, &c->c.arena, &req, wstr(at->topic), at->partition);
 
 		if (p == NULL)
 			return error_memory(err);
@@ -180,17 +171,22 @@ commit_wait(pgb_consumer *c, Commit *com, int64_t timeout)
 
 /* ---- the calls ---- */
 
+static int
+commit_start(pgb_consumer *c, const pgb_place *places, size_t n, bool automatic, pgb_error *err)
+{
+	Commit *com = commit_new(c, places, n, automatic, err);
+	bool empty = com != NULL && com->places.n == 0;
+	int rc = com == NULL ? -1 : empty ? 0 : commit_send(c, com, c->c.conf.request_timeout, err);
+
+	if (rc != 0 || empty)
+		commit_free(com);
+	return rc;
+}
+
 int
 pgb_commit_async(pgb_consumer *c, const pgb_place *places, size_t n, pgb_error *err)
 {
-	Commit *com = commit_new(c, places, n, false, err);
-	int rc = com == NULL ? -1 : 0;
-
-	if (rc == 0 && com->places.n > 0)
-		rc = commit_send(c, com, c->c.conf.request_timeout, err);
-	if (com != NULL && (rc != 0 || com->places.n == 0))
-		commit_free(com);
-	return rc;
+	return commit_start(c, places, n, false, err);
 }
 
 int
@@ -220,15 +216,11 @@ commit_before_loss(pgb_consumer *c, int64_t timeout)
 void
 commit_step(pgb_consumer *c)
 {
-	Commit *com;
-
 	if (!c->c.conf.auto_commit || c->c.conf.group_id[0] == '\0')
 		return;
 	if (c->c.now >= c->commit_at && c->commits_open == 0 && !c->in_callback)
 	{
-		com = commit_new(c, NULL, 0, true, NULL);
-		if (com != NULL && (com->places.n == 0 || commit_send(c, com, c->c.conf.request_timeout, NULL) != 0))
-			commit_free(com);
+		(void) commit_start(c, NULL, 0, true, NULL);
 		c->commit_at = c->c.now + c->c.conf.commit_interval;
 	}
 	client_wake_at(&c->c, c->commit_at);

@@ -244,14 +244,11 @@ take_from(pgb_consumer *c, FromPart *p, pgb_record *out, int max)
 bool
 read_waiting(const pgb_consumer *c)
 {
-	FromPart *p, *next;
+	const FromPart *p = c->parts;
 
-	HASH_ITER (hh, c->parts, p, next)
-	{
-		if (p->chunks != NULL && !p->paused)
-			return true;
-	}
-	return false;
+	while (p != NULL && (p->chunks == NULL || p->paused))
+		p = p->hh.next;
+	return p != NULL;
 }
 
 int

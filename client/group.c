@@ -54,7 +54,7 @@ group_error(pgb_consumer *c, const pgb_error *err)
 		why.code = PGB_FENCED;
 		consumer_fail(c, &why);
 	}
-	else
+	else if (err->code != KERR_REBALANCE_IN_PROGRESS)
 		consumer_fail(c, &why);
 }
 
@@ -102,9 +102,7 @@ coordinator_done(Client *client, Call *call, const pgb_error *err, void *respons
 		group_error(c, err);
 		return;
 	}
-	n = client_node(client, r->node_id);
-	if (n == NULL)
-		n = client_add_node(client, r->node_id, r->host, r->port);
+	n = client_add_node(client, r->node_id, r->host, r->port);
 	c->coordinator = n == NULL ? CLIENT_NO_NODE : n->id;
 	c->coordinator_wanted = false;
 	c->find.failures = 0;
@@ -352,11 +350,9 @@ take_away(pgb_consumer *c, pgb_rebalance what, const PlaceList *keep)
 	PlaceList list = {0};
 	FromPart *p, *next;
 
-	HASH_ITER (hh, c->parts, p, next)
-	{
+	for (p = c->parts; p != NULL; p = p->hh.next)
 		if (keep == NULL || !places_have(keep, p))
 			(void) places_add(&list, p->key.topic->name, p->key.index, p->position);
-	}
 	if (list.n > 0 && what == PGB_REVOKED)
 		commit_before_loss(c, c->c.conf.request_timeout < 5000 ? c->c.conf.request_timeout : 5000);
 	tell(c, what, &list);
@@ -376,15 +372,14 @@ give(pgb_consumer *c)
 	for (size_t i = 0; i < c->next_given.n; i++)
 	{
 		const pgb_place *at = &c->next_given.at[i];
-		Topic *t = metadata_topic(&c->c, wstr(at->topic));
-		FromPart *p = NULL;
+		FromPart *p = consumer_named(c, at->topic, at->partition, NULL) != NULL
+						  ? NULL
+						  : consumer_add(c, &c->parts, at->topic, at->partition);
 
-		if (t != NULL && consumer_find(c->parts, t, at->partition) == NULL)
-			p = consumer_add(&c->parts, t, at->partition);
 		if (p == NULL)
 			continue;
 		consumer_place(c, p, ASK_COMMITTED, 0);
-		(void) places_add(&list, t->name, at->partition, PGB_COMMITTED);
+		(void) places_add(&list, p->key.topic->name, at->partition, PGB_COMMITTED);
 	}
 	tell(c, PGB_GIVEN, &list);
 	places_clear(&list);

@@ -12,7 +12,10 @@
 #define SUBSCRIPTION_VERSION 3
 #define ASSIGNMENT_VERSION   0 /* every client reads it, and later ones add nothing */
 
-/* A message behind its version, or (user data) without it.  In the arena; len -1: no memory. */
+/*
+ * A message behind its version, or (user data) without it.  In the arena; len -1: there was no memory for it, or for what
+ * it is made of.
+ */
 static WBytes
 pack(Arena *a, const WireMsg *desc, int16_t version, bool marked, const void *message)
 {
@@ -24,7 +27,7 @@ pack(Arena *a, const WireMsg *desc, int16_t version, bool marked, const void *me
 		wire_put_bytes(&w, (const uint8_t[]){0, (uint8_t) version}, 2);
 	if (wire_encode(desc, version, &w, message) == 0)
 		packed.p = arena_copy(a, w.buf, w.len);
-	if (packed.p != NULL)
+	if (!a->failed)
 		packed.len = (int32_t) w.len;
 	wire_writer_free(&w);
 	return packed;
@@ -68,23 +71,18 @@ subscription(pgb_consumer *c, WStr assignor)
 	StickyAssignorUserData had;
 	Arena *a = &c->c.arena;
 	uint8_t generation[4];
-	FromPart *p, *next;
-	bool good;
 
 	WIRE_INIT(ConsumerProtocolSubscription, &sub);
 	WIRE_INIT(StickyAssignorUserData, &had);
 	sub.topics = arena_alloc(a, sizeof(WStr) * (c->n_topics + 1));
-	good = sub.topics != NULL;
-	for (size_t i = 0; good && i < c->n_topics; i++)
+	for (size_t i = 0; sub.topics != NULL && i < c->n_topics; i++)
 		sub.topics[sub.n_topics++] = wstr(c->topics[i]->name);
-	HASH_ITER (hh, c->parts, p, next)
-	{
-		good = good && by_topic_add(&ConsumerProtocolSubscription_desc, a, &sub, wstr(p->key.topic->name),
-									p->key.index) != NULL;
-	}
+	for (const FromPart *p = c->parts; p != NULL; p = p->hh.next)
+		(void) wire_by_topic_add(&ConsumerProtocolSubscription_desc, a, &sub, wstr(p->key.topic->name),
+								 p->key.index);
 	for (size_t i = 0; i < c->last_given.n; i++)
-		good = good && by_topic_add(&StickyAssignorUserData_desc, a, &had, wstr(c->last_given.at[i].topic),
-									c->last_given.at[i].partition) != NULL;
+		(void) wire_by_topic_add(&StickyAssignorUserData_desc, a, &had, wstr(c->last_given.at[i].topic),
+								 c->last_given.at[i].partition);
 	sub.generation_id = c->generation;
 	had.generation = c->sticky_generation;
 	put_be32(generation, (uint32_t) c->sticky_generation);
@@ -92,7 +90,7 @@ subscription(pgb_consumer *c, WStr assignor)
 		sub.user_data = (WBytes){generation, sizeof(generation)};
 	else if (wstr_eq(assignor, WSTR_LIT("sticky")) && c->sticky_generation >= 0)
 		sub.user_data = pack(a, &StickyAssignorUserData_desc, 1, false, &had);
-	return good ? pack(a, &ConsumerProtocolSubscription_desc, SUBSCRIPTION_VERSION, true, &sub) : WBYTES_NULL;
+	return pack(a, &ConsumerProtocolSubscription_desc, SUBSCRIPTION_VERSION, true, &sub);
 }
 
 int
@@ -197,13 +195,13 @@ gather_topics(pgb_consumer *c, AssignGroup *g, const ConsumerProtocolSubscriptio
 static bool
 gather_owned(const AssignGroup *g, AssignMember *m, const WireMsg *desc, const void *message, Arena *a)
 {
-	EachPart each = {.m = desc, .message = message}, all = each;
+	WireEachPart each = {.m = desc, .message = message}, all = each;
 	size_t n = 0;
 
-	while (by_topic_next(&all) != NULL)
+	while (wire_by_topic_next(&all) != NULL)
 		n++;
 	m->owned = arena_alloc(a, sizeof(int32_t) * (n + 1));
-	while (m->owned != NULL && by_topic_next(&each) != NULL)
+	while (m->owned != NULL && wire_by_topic_next(&each) != NULL)
 	{
 		int32_t t = find_topic(g, *each.topic);
 
@@ -258,9 +256,8 @@ assignment(const AssignGroup *g, int32_t me, Arena *a)
 	WIRE_INIT(ConsumerProtocolAssignment, &as);
 	for (int32_t t = 0; t < g->n_topics; t++)
 		for (int32_t k = 0; k < g->topics[t].n; k++)
-			if (g->owner[g->topics[t].first + k] == me &&
-				by_topic_add(&ConsumerProtocolAssignment_desc, a, &as, g->topics[t].name, k) == NULL)
-				return WBYTES_NULL;
+			if (g->owner[g->topics[t].first + k] == me)
+				(void) wire_by_topic_add(&ConsumerProtocolAssignment_desc, a, &as, g->topics[t].name, k);
 	return pack(a, &ConsumerProtocolAssignment_desc, ASSIGNMENT_VERSION, true, &as);
 }
 
@@ -301,12 +298,12 @@ int
 group_read_assignment(pgb_consumer *c, WBytes bytes)
 {
 	ConsumerProtocolAssignment as;
-	EachPart each = {.m = &ConsumerProtocolAssignment_desc, .message = &as};
+	WireEachPart each = {.m = &ConsumerProtocolAssignment_desc, .message = &as};
 
 	places_clear(&c->next_given);
 	if (bytes.len > 0 && wire_unpack(&ConsumerProtocolAssignment_desc, bytes, &c->c.arena, &as) != 0)
 		return -1;
-	while (bytes.len > 0 && by_topic_next(&each) != NULL)
+	while (bytes.len > 0 && wire_by_topic_next(&each) != NULL)
 	{
 		const Topic *t = metadata_topic(&c->c, *each.topic);
 

@@ -5,8 +5,6 @@
  */
 #include "client/client.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 Topic *
@@ -83,33 +81,15 @@ metadata_failed(Client *c, const Topic *t, pgb_error *err)
 static void
 apply_brokers(Client *c, const MetadataResponse *resp)
 {
-	pgb_error moved;
-
 	for (Node *n = c->nodes; n != NULL; n = n->next)
 		n->gone = n->id >= 0;
 	for (int32_t i = 0; i < resp->n_brokers; i++)
 	{
 		const MetadataResponseBrokers *b = &resp->brokers[i];
-		Node *n = b->node_id < 0 ? NULL : client_node(c, b->node_id);
+		Node *n = b->node_id < 0 ? NULL : client_add_node(c, b->node_id, b->host, b->port);
 
-		if (b->node_id < 0 || (n == NULL && (n = client_add_node(c, b->node_id, b->host, b->port)) == NULL))
-			continue;
-		n->gone = false;
-		(void) snprintf(n->rack, sizeof(n->rack), "%.*s", b->rack.len < 0 ? 0 : (int) b->rack.len, b->rack.s);
-		if (n->port == b->port && strlen(n->host) == (size_t) b->host.len &&
-			memcmp(n->host, b->host.s, (size_t) b->host.len) == 0)
-			continue;
-		char *host = strndup(b->host.s, (size_t) b->host.len);
-
-		if (host == NULL)
-			continue;
-		free(n->host);
-		n->host = host;
-		n->port = b->port;
-		error_set(&moved, PGB_TRANSPORT, true, "broker %d has another address now", n->id);
-		/* This may be called for an answer of one of them, so they are closed in the turn's next part. */
-		for (int k = 0; k < USE_COUNT; k++)
-			n->conns[k].broken = n->conns[k].fd >= 0 ? ECONNRESET : 0;
+		if (n != NULL)
+			n->gone = false;
 	}
 }
 
@@ -126,7 +106,7 @@ apply_partitions(Client *c, Topic *t, const MetadataResponseTopics *m)
 	t->parts = parts;
 	/* A topic that was deleted and made anew begins with lower epochs. */
 	for (int32_t i = wuuid_eq(&t->id, &m->topic_id) ? t->n : 0; i < n; i++)
-		t->parts[i] = (Part){CLIENT_NO_NODE, -1, 0};
+		t->parts[i] = (Part){CLIENT_NO_NODE, -1};
 	t->n = n;
 	t->id = m->topic_id;
 	for (int32_t i = 0; i < n; i++)
@@ -137,7 +117,7 @@ apply_partitions(Client *c, Topic *t, const MetadataResponseTopics *m)
 		/* An answer from a broker that lags must not undo a newer one. */
 		if (part == NULL || (p->leader_epoch >= 0 && p->leader_epoch < part->epoch))
 			continue;
-		*part = (Part){p->leader_id, p->leader_epoch, p->error_code};
+		*part = (Part){p->leader_id, p->leader_epoch};
 		if (p->leader_id < 0)
 			metadata_want(c);
 	}
@@ -172,9 +152,6 @@ metadata_done(Client *c, Call *call, const pgb_error *err, void *response)
 	c->meta_wanted = c->meta_wanted || err != NULL;
 	if (err != NULL)
 		return;
-	(void) snprintf(c->cluster_id, sizeof(c->cluster_id), "%.*s",
-					resp->cluster_id.len < 0 ? 0 : (int) resp->cluster_id.len, resp->cluster_id.s);
-	c->controller = resp->controller_id;
 	apply_brokers(c, resp);
 	for (int32_t i = 0; i < resp->n_topics; i++)
 		apply_topic(c, &resp->topics[i]);
@@ -193,7 +170,6 @@ metadata_step(Client *c)
 {
 	int64_t timeout = c->conf.request_timeout < ASK_TIMEOUT ? c->conf.request_timeout : ASK_TIMEOUT;
 	MetadataRequest req;
-	Topic *t, *next;
 	Conn *conn;
 
 	c->meta_wanted = c->meta_wanted || c->now >= c->meta_fresh;
@@ -202,15 +178,13 @@ metadata_step(Client *c)
 	if (!c->meta_wanted || !retry_due(c, &c->meta) || (conn = client_any(c)) == NULL)
 		return;
 	WIRE_INIT(MetadataRequest, &req);
-	req.allow_auto_topic_creation = c->create_topics;
+	req.allow_auto_topic_creation = c->conf.create_topics != 0;
 	req.topics = WIRE_NEW(MetadataRequestTopics, &c->arena, (int32_t) HASH_COUNT(c->topics) + 1);
 	if (req.topics == NULL)
 		return;
 	req.n_topics = 0;
-	HASH_ITER (hh, c->topics, t, next)
-	{
+	for (const Topic *t = c->topics; t != NULL; t = t->hh.next)
 		req.topics[req.n_topics++].name = wstr(t->name);
-	}
 	/* Whoever wants something from now on wants a newer answer than this one. */
 	c->meta_wanted = false;
 	client_send(c, conn, API_METADATA, 12, &req, metadata_done, NULL, timeout, &c->meta);

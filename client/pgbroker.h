@@ -148,8 +148,8 @@ extern "C"
 	} pgb_report;
 
 	/* Called once for each message, from pgb_producer_work, pgb_flush and pgb_producer_close. */
-	void pgb_conf_on_delivery(pgb_conf *conf, void (*callback)(const pgb_report *report, void *arg),
-							  void *arg);
+	typedef void (*pgb_on_delivery)(const pgb_report *report, void *arg);
+	void pgb_conf_on_delivery(pgb_conf *conf, pgb_on_delivery callback, void *arg);
 
 	pgb_producer *pgb_producer_new(const pgb_conf *conf, pgb_error *err);
 
@@ -227,16 +227,14 @@ extern "C"
 		PGB_LOST
 	} pgb_rebalance;
 
-	void pgb_conf_on_rebalance(pgb_conf *conf,
-							   void (*callback)(pgb_consumer *c, pgb_rebalance what, const pgb_place *places,
-												size_t n, void *arg),
-							   void *arg);
+	typedef void (*pgb_on_rebalance)(pgb_consumer *c, pgb_rebalance what, const pgb_place *places, size_t n,
+									 void *arg);
+	void pgb_conf_on_rebalance(pgb_conf *conf, pgb_on_rebalance callback, void *arg);
 
 	/* The end of each pgb_commit_async and of each automatic commit that failed; err is NULL for success. */
-	void pgb_conf_on_commit(pgb_conf *conf,
-							void (*callback)(pgb_consumer *c, const pgb_place *places, size_t n,
-											 const pgb_error *err, void *arg),
-							void *arg);
+	typedef void (*pgb_on_commit)(pgb_consumer *c, const pgb_place *places, size_t n, const pgb_error *err,
+								  void *arg);
+	void pgb_conf_on_commit(pgb_conf *conf, pgb_on_commit callback, void *arg);
 
 	pgb_consumer *pgb_consumer_new(const pgb_conf *conf, pgb_error *err);
 

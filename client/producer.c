@@ -22,7 +22,7 @@ producer_finish(pgb_producer *p, Batch *b, int64_t offset, const pgb_error *err)
 int
 producer_reports(pgb_producer *p)
 {
-	void (*tell)(const pgb_report *report, void *arg) = p->c.conf.on_delivery;
+	pgb_on_delivery tell = p->c.conf.on_delivery;
 	int n = 0;
 	Batch *b;
 
@@ -190,7 +190,7 @@ pgb_producer_close(pgb_producer *p, int timeout_ms)
 {
 	pgb_error why;
 	int64_t left;
-	ToTopic *t, *next;
+	ToTopic *t;
 
 	if (p == NULL)
 		return 0;
@@ -205,8 +205,9 @@ pgb_producer_close(pgb_producer *p, int timeout_ms)
 		while (p->active[i]->batches != NULL)
 			producer_finish(p, p->active[i]->batches, -1, &why);
 	(void) producer_reports(p);
-	LL_FOREACH_SAFE2(p->topics, t, next, next_topic)
+	while ((t = p->topics) != NULL)
 	{
+		p->topics = t->next_topic;
 		for (int32_t i = 0; i < t->n; i++)
 			free(t->parts[i]);
 		free(t->parts);

@@ -60,29 +60,27 @@ batch_answered(pgb_producer *p, Batch *b, const ProduceResponseResponsesPartitio
 static Batch *
 take_back(ToPart *part, const Call *call)
 {
-	Batch *b;
+	Batch *b = part->batches;
 
-	DL_FOREACH (part->batches, b)
+	while (b != NULL && b->call != call->correlation_id)
+		b = b->next;
+	if (b != NULL)
 	{
-		if (b->call == call->correlation_id)
-		{
-			b->call = CLIENT_NO_CALL;
-			part->n_in_flight--;
-			return b;
-		}
+		b->call = CLIENT_NO_CALL;
+		part->n_in_flight--;
 	}
-	return NULL;
+	return b;
 }
 
 static void
 produce_done(Client *c, Call *call, const pgb_error *err, void *response)
 {
-	EachPart each = {.m = &ProduceResponse_desc, .message = response};
+	WireEachPart each = {.m = &ProduceResponse_desc, .message = response};
 	pgb_producer *p = call->arg;
 	pgb_error missing;
 	const void *part;
 
-	while (response != NULL && (part = by_topic_next(&each)) != NULL)
+	while (response != NULL && (part = wire_by_topic_next(&each)) != NULL)
 	{
 		const Topic *t = metadata_find(c, *each.topic);
 		const ToTopic *to = t == NULL ? NULL : t->owner;
@@ -131,14 +129,11 @@ seal(pgb_producer *p, Batch *b)
 static Batch *
 next_batch(const ToPart *part)
 {
-	Batch *b;
+	Batch *b = part->batches;
 
-	DL_FOREACH (part->batches, b)
-	{
-		if (b->call == CLIENT_NO_CALL)
-			return b;
-	}
-	return NULL;
+	while (b != NULL && b->call != CLIENT_NO_CALL)
+		b = b->next;
+	return b;
 }
 
 /* Gives up what has no time left, or a topic that is not to be had. */
@@ -167,17 +162,13 @@ expire(pgb_producer *p, ToPart *part)
 static void
 begin_epoch(pgb_producer *p, ToPart *part)
 {
-	Batch *b;
-
 	part->new_epoch = false;
 	part->next_sequence = 0;
 	if (part->epoch == INT16_MAX)
 		p->producer_id = BATCH_NO_PRODUCER_ID;
 	part->epoch = part->epoch == INT16_MAX ? 0 : (int16_t) (part->epoch + 1);
-	DL_FOREACH (part->batches, b)
-	{
+	for (Batch *b = part->batches; b != NULL; b = b->next)
 		b->bb.base_sequence = BATCH_NO_SEQUENCE;
-	}
 }
 
 /* Where the partition's next batch can go now: a node with a connection that has room, else NULL. */
@@ -243,8 +234,8 @@ send_to(pgb_producer *p, Node *node)
 			continue;
 		part->to = NULL;
 		if (seal(p, b))
-			data = by_topic_add(&ProduceRequest_desc, &c->arena, &req, wstr(part->topic->meta->name),
-								part->index);
+			data = wire_by_topic_add(&ProduceRequest_desc, &c->arena, &req, wstr(part->topic->meta->name),
+									 part->index);
 		if (data == NULL)
 		{
 			error_set(&err, PGB_NO_MEMORY, true, "no memory to end or compress a batch");

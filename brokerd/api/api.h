@@ -54,6 +54,8 @@ void *api_alloc(ApiCall *call, size_t size);
 /* API_NEW(call, ProduceResponseResponses, n): n structs with their defaults */
 void *api_new(ApiCall *call, const WireMsg *desc, int32_t n);
 #define API_NEW(call, T, n) ((T *) api_new((call), &T##_desc, (n)))
+/* One more partition of a response; good until the next one. */
+void *api_by_topic(ApiCall *call, const WireMsg *desc, void *response, WStr topic, int32_t index);
 WStr api_printf(ApiCall *call, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 WStr api_copy(ApiCall *call, const char *s); /* NULL: null */
 

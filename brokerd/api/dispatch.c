@@ -9,6 +9,7 @@
 #include "brokerd/base/clock.h"
 #include "brokerd/base/logging.h"
 #include "wire/bytes.h"
+#include "wire/by_topic.h"
 #include "wire/utf8.h"
 
 /* By API key. */
@@ -217,6 +218,12 @@ void *
 api_new(ApiCall *call, const WireMsg *desc, int32_t n)
 {
 	return not_null(wire_new(desc, call->arena, n > 0 ? n : 1));
+}
+
+void *
+api_by_topic(ApiCall *call, const WireMsg *desc, void *response, WStr topic, int32_t index)
+{
+	return not_null(wire_by_topic_add(desc, call->arena, response, topic, index));
 }
 
 WStr

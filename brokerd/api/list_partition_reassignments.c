@@ -15,25 +15,12 @@ take_ids(ApiCall *call, const MetaResult *result, int row, int column, int32_t *
 static void
 take_rows(ApiCall *call, const MetaResult *result, ListPartitionReassignmentsResponse *response)
 {
-	ListPartitionReassignmentsResponseTopics *topic = NULL;
-	int n = meta_result_rows(result);
-
-	response->topics = API_NEW(call, ListPartitionReassignmentsResponseTopics, n);
-	response->n_topics = 0;
-	for (int r = 0; r < n; r++)
+	for (int r = 0; r < meta_result_rows(result); r++)
 	{
-		ListPartitionReassignmentsResponseTopicsPartitions *out;
+		ListPartitionReassignmentsResponseTopicsPartitions *out =
+			api_by_topic(call, &ListPartitionReassignmentsResponse_desc, response,
+						 admin_text(call, result, r, 0), (int32_t) meta_result_int(result, r, 1));
 
-		if (topic == NULL || !wstr_eq(wstr(meta_result_text(result, r, 0)), topic->name))
-		{
-			topic = &response->topics[response->n_topics++];
-			topic->name = admin_text(call, result, r, 0);
-			topic->partitions = API_NEW(call, ListPartitionReassignmentsResponseTopicsPartitions,
-										admin_rows_alike(result, r));
-			topic->n_partitions = 0;
-		}
-		out = &topic->partitions[topic->n_partitions++];
-		out->partition_index = (int32_t) meta_result_int(result, r, 1);
 		out->replicas = take_ids(call, result, r, 2, &out->n_replicas);
 		out->adding_replicas = take_ids(call, result, r, 3, &out->n_adding_replicas);
 		out->removing_replicas = take_ids(call, result, r, 4, &out->n_removing_replicas);

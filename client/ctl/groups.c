@@ -40,9 +40,8 @@ groups_list(Ctl *ctl)
 		Client *c = &ctl->handle->c;
 		ListGroupsResponse *resp;
 
-		if (client_node(c, brokers->brokers[i].node_id) == NULL)
-			(void) client_add_node(c, brokers->brokers[i].node_id, brokers->brokers[i].host,
-								   brokers->brokers[i].port);
+		(void) client_add_node(c, brokers->brokers[i].node_id, brokers->brokers[i].host,
+							   brokers->brokers[i].port);
 		resp = ctl_call(ctl, brokers->brokers[i].node_id, API_LIST_GROUPS, 4, &req, &code);
 		for (int32_t k = 0; resp != NULL && k < resp->n_groups; k++)
 		{
@@ -79,15 +78,14 @@ reader_of(const DescribeGroupsResponseGroups *g, WStr topic, int32_t partition)
 	for (int32_t i = 0; i < g->n_members; i++)
 	{
 		ConsumerProtocolAssignment as;
+		WireEachPart each = {.m = &ConsumerProtocolAssignment_desc, .message = &as};
 		bool found = false;
 		Arena a;
 
 		arena_init(&a, 1024);
 		if (wire_unpack(&ConsumerProtocolAssignment_desc, g->members[i].member_assignment, &a, &as) == 0)
-			for (int32_t k = 0; k < as.n_assigned_partitions; k++)
-				for (int32_t n = 0; n < as.assigned_partitions[k].n_partitions; n++)
-					found = found || (wstr_eq(as.assigned_partitions[k].topic, topic) &&
-									  as.assigned_partitions[k].partitions[n] == partition);
+			while (!found && wire_by_topic_next(&each) != NULL)
+				found = wstr_eq(*each.topic, topic) && each.index == partition;
 		arena_free(&a);
 		if (found)
 			return &g->members[i];

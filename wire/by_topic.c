@@ -1,4 +1,4 @@
-#include "client/client.h"
+#include "wire/by_topic.h"
 
 static void *
 member(const void *of, size_t offset)
@@ -7,7 +7,7 @@ member(const void *of, size_t offset)
 }
 
 void *
-message_field(const WireMsg *m, const void *message, const char *name)
+wire_field(const WireMsg *m, const void *message, const char *name)
 {
 	for (int i = 0; i < m->n_fields; i++)
 		if (strcmp(m->fields[i].name, name) == 0)
@@ -64,7 +64,7 @@ append(Arena *a, const WireField *list, void *of)
 }
 
 void *
-by_topic_add(const WireMsg *m, Arena *a, void *message, WStr topic, int32_t index)
+wire_by_topic_add(const WireMsg *m, Arena *a, void *message, WStr topic, int32_t index)
 {
 	const WireField *topics = list_of(m, true);
 	int32_t i = *count(topics, message) - 1, *part;
@@ -82,7 +82,7 @@ by_topic_add(const WireMsg *m, Arena *a, void *message, WStr topic, int32_t inde
 }
 
 const void *
-by_topic_next(EachPart *each)
+wire_by_topic_next(WireEachPart *each)
 {
 	const WireField *topics = list_of(each->m, true), *parts = list_of(topics->sub, false);
 
