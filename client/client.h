@@ -238,7 +238,7 @@ void metadata_free(Client *c);
 /* The leader's node, or NULL; then metadata are asked for. */
 Node *metadata_leader(Client *c, const Topic *t, int32_t partition);
 
-/* Has the topic been unknown or refused for too long? -1 and *err, else 0. */
-int metadata_failed(Client *c, const Topic *t, pgb_error *err);
+/* Has the topic been refused, or unknown for too long or at `until`?  -1 and *err, else 0. */
+int metadata_failed(Client *c, const Topic *t, int64_t until, pgb_error *err);
 
 #endif

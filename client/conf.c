@@ -29,9 +29,6 @@ static const Row rows[] = {
 	{ROW_WORD, offsetof(Conf, field), name, init, 0, 0, words, text},
 #define SET_TEXT(field, name, init, text) {ROW_TEXT, offsetof(Conf, field), name, init, 0, 0, NULL, text},
 #include "client/settings.def"
-#undef SET_NUMBER
-#undef SET_WORD
-#undef SET_TEXT
 };
 
 #define N_ROWS (sizeof(rows) / sizeof(rows[0]))

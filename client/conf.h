@@ -33,9 +33,6 @@ typedef struct pgb_conf
 #define SET_WORD(field, name, init, words, text)      int field;
 #define SET_TEXT(field, name, init, text)             char *field;
 #include "client/settings.def"
-#undef SET_NUMBER
-#undef SET_WORD
-#undef SET_TEXT
 	pgb_on_delivery on_delivery;
 	void *on_delivery_arg;
 	pgb_on_rebalance on_rebalance;

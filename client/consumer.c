@@ -231,12 +231,12 @@ look_for_unknown(pgb_consumer *c)
 	bool unknown = false;
 
 	for (size_t i = 0; i < c->n_topics && !unknown; i++)
-		unknown = metadata_failed(&c->c, c->topics[i], &err) != 0;
+		unknown = metadata_failed(&c->c, c->topics[i], CLIENT_NEVER, &err) != 0;
 	for (const FromPart *p = c->parts; p != NULL && !unknown; p = p->hh.next)
 	{
 		const Topic *t = p->key.topic;
 
-		unknown = metadata_failed(&c->c, t, &err) != 0;
+		unknown = metadata_failed(&c->c, t, CLIENT_NEVER, &err) != 0;
 		if (!unknown && t->unknown_since == 0 && p->key.index >= t->n)
 			unknown = error_set(&err, PGB_NO_PARTITION, false, "topic \"%s\" has partitions 0 to %d, not %d",
 								t->name, t->n - 1, p->key.index) != 0;
@@ -404,13 +404,8 @@ pgb_partitions(pgb_consumer *c, const char *topic, int timeout_ms, pgb_error *er
 		return error_memory(err);
 	while (t->unknown_since != 0)
 	{
-		if (metadata_failed(&c->c, t, err) != 0)
+		if (metadata_failed(&c->c, t, until, err) != 0)
 			return -1;
-		if (client_clock() >= until)
-			return t->code != 0
-					   ? error_kafka(err, t->code, "topic \"%s\"", t->name)
-					   : client_late(&c->c, err, PGB_NO_BROKER,
-									 "no broker said in %d ms what topic \"%s\" is", timeout_ms, topic);
 		client_run(&c->c, until);
 	}
 	return t->n;

@@ -127,7 +127,8 @@ is_hidden(const pgb_consumer *c, FromPart *p)
 		   batch_next_offset(b) <= p->position;
 }
 
-static void
+/* False, for who wanted to read it. */
+static bool
 damaged(pgb_consumer *c, FromPart *p, const char *what)
 {
 	error_set(consumer_failure(c), KERR_CORRUPT_MESSAGE, true,
@@ -138,6 +139,7 @@ damaged(pgb_consumer *c, FromPart *p, const char *what)
 	read_drop(c, p);
 	p->fetch_at = p->position;
 	retry_later(&c->c, &p->retry);
+	return false;
 }
 
 /* Begin to read the batch at chunk->at. */
@@ -147,20 +149,14 @@ open_batch(pgb_consumer *c, FromPart *p, const uint8_t *b)
 	CompressResult r;
 
 	if (c->c.conf.check_crcs && !batch_crc_matches(b))
-	{
-		damaged(c, p, "fails its checksum");
-		return false;
-	}
+		return damaged(c, p, "fails its checksum");
 	if (batch_codec(b) != COMPRESS_NONE)
 		c->scratch_for = b;
 	r = batch_records(b, (size_t) c->c.conf.receive_max, &c->scratch, &p->it);
+	if (r == COMPRESS_TOO_LARGE)
+		return damaged(c, p, "is larger than receive.message.max.bytes");
 	if (r != COMPRESS_OK)
-	{
-		damaged(c, p,
-				r == COMPRESS_TOO_LARGE ? "is larger than receive.message.max.bytes"
-										: "cannot be decompressed");
-		return false;
-	}
+		return damaged(c, p, "cannot be decompressed");
 	p->batch = b;
 	return true;
 }
@@ -211,19 +207,15 @@ take_from(pgb_consumer *c, FromPart *p, pgb_record *out, int max)
 		if (p->batch == b && packed && c->scratch_for != b)
 			p->batch = NULL;
 		if (p->batch != b && !is_hidden(c, p))
-		{
 			/* Records that were given point into the scratch. */
-			if (n > 0 && packed)
+			if ((n > 0 && packed) || !open_batch(c, p, b))
 				break;
-			if (!open_batch(c, p, b))
-				break;
-		}
 		if (p->batch == b)
 		{
 			n += take_batch(p, out + n, max - n);
 			if (p->it.malformed)
 			{
-				damaged(c, p, "has a malformed record");
+				(void) damaged(c, p, "has a malformed record");
 				break;
 			}
 			if (n == max && p->it.left > 0)

@@ -61,21 +61,19 @@ metadata_leader(Client *c, const Topic *t, int32_t partition)
 }
 
 int
-metadata_failed(Client *c, const Topic *t, pgb_error *err)
+metadata_failed(Client *c, const Topic *t, int64_t until, pgb_error *err)
 {
-	int16_t code = t->code == 0 ? (int16_t) KERR_UNKNOWN_TOPIC_OR_PARTITION : t->code;
+	int64_t end = t->unknown_since + c->conf.metadata_wait;
 
 	if (t->unknown_since == 0)
 		return 0;
-	if (t->code != 0 && !kerr_retriable(t->code))
-		return error_kafka(err, code, "topic \"%s\"", t->name);
-	client_wake_at(c, t->unknown_since + c->conf.metadata_wait);
-	if (c->now < t->unknown_since + c->conf.metadata_wait)
+	end = end < until ? end : until;
+	client_wake_at(c, end);
+	if (c->now < end && (t->code == 0 || kerr_retriable(t->code)))
 		return 0;
-	if (t->code == 0)
-		return client_late(c, err, PGB_NO_BROKER, "no broker said in %lld ms what topic \"%s\" is",
-						   (long long) c->conf.metadata_wait, t->name);
-	return error_kafka(err, code, "topic \"%s\"", t->name);
+	return t->code != 0 ? error_kafka(err, t->code, "topic \"%s\"", t->name)
+						: client_late(c, err, PGB_NO_BROKER, "no broker said in %lld ms what topic \"%s\" is",
+									  (long long) (end - t->unknown_since), t->name);
 }
 
 static void

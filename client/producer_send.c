@@ -146,7 +146,7 @@ expire(pgb_producer *p, ToPart *part)
 
 	while ((b = part->batches) != NULL && b->call == CLIENT_NO_CALL)
 	{
-		if (metadata_failed(c, part->topic->meta, &why) == 0)
+		if (metadata_failed(c, part->topic->meta, CLIENT_NEVER, &why) == 0)
 		{
 			client_wake_at(c, b->deadline);
 			if (c->now < b->deadline)
