@@ -188,7 +188,7 @@ client_ready(Client *c, Node *node, ConnUse use)
 	if (conn->state == CONN_READY && conn->broken == 0)
 		return conn;
 	if (conn->state == CONN_DOWN && retry_due(c, &conn->retry))
-		conn_open(c, conn);
+		(void) conn_open(c, conn);
 	return NULL;
 }
 
@@ -228,19 +228,6 @@ version_for(const Node *node, int16_t key, int16_t most)
 	return v >= api->known_min && v >= node->min[key] ? v : (int16_t) -1;
 }
 
-static bool
-encode(const Client *c, Call *call, const void *request)
-{
-	size_t start;
-
-	wire_writer_init(&call->out);
-	start = wire_request_begin(&call->out, call->api, call->version, call->correlation_id,
-							   wstr(c->conf.client_id));
-	if (wire_encode(call->api->request, call->version, &call->out, request) == 0)
-		wire_frame_end(&call->out, start);
-	return !call->out.failed;
-}
-
 void
 client_send(Client *c, Conn *conn, int16_t key, int16_t most, const void *request, CallDone done, void *arg,
 			int64_t timeout, Retry *retry)
@@ -257,13 +244,17 @@ client_send(Client *c, Conn *conn, int16_t key, int16_t most, const void *reques
 	Call *kept = NULL;
 	pgb_error err;
 
+	wire_writer_init(&call.out);
 	c->correlation_id = (c->correlation_id + 1) & INT32_MAX;
 	if (retry != NULL)
 		retry->open = true;
 	if (call.version < 0)
 		error_set(&err, PGB_UNSUPPORTED, false, "%s:%d knows no version of %s that we know", conn->node->host,
 				  conn->node->port, call.api->name);
-	else if (!encode(c, &call, request) || (kept = malloc(sizeof(call))) == NULL)
+	else
+		wire_request_put(&call.out, call.api, call.version, call.correlation_id, wstr(c->conf.client_id),
+						 request);
+	if (call.version >= 0 && (call.out.failed || (kept = malloc(sizeof(call))) == NULL))
 		error_set(&err, PGB_NO_MEMORY, true, "no memory, or more than a request can hold");
 	arena_reset(&c->arena);
 	client_wake_at(c, call.deadline);

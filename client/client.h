@@ -221,7 +221,7 @@ void client_send(Client *c, Conn *conn, int16_t key, int16_t most, const void *r
 /* ---- conn.c ---- */
 
 void call_end(Client *c, Call *call, const pgb_error *err, void *response); /* done, and frees it */
-void conn_open(Client *c, Conn *conn);
+bool conn_open(Client *c, Conn *conn);                                      /* false: it is down again */
 void conn_event(Client *c, Conn *conn, bool readable, bool writable);
 void conn_check(Client *c, Conn *conn); /* broken, late */
 void conn_push(Client *c, Conn *conn, Call *call);

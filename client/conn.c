@@ -104,8 +104,8 @@ conn_close(Client *c, Conn *conn, const pgb_error *why)
 	client_wake_at(c, c->now);
 }
 
-/* The connection is of no use any more. */
-__attribute__((format(printf, 4, 5))) static void
+/* The connection is of no use any more.  False, for who says whether there still is one. */
+__attribute__((format(printf, 4, 5))) static bool
 fail(Client *c, Conn *conn, int code, const char *fmt, ...)
 {
 	pgb_error err;
@@ -117,11 +117,12 @@ fail(Client *c, Conn *conn, int code, const char *fmt, ...)
 	va_end(ap);
 	error_set(&err, code, code != PGB_NO_MEMORY, "%s:%d: %s", conn->node->host, conn->node->port, why);
 	conn_close(c, conn, &err);
+	return false;
 }
 
 /* ---- connecting ---- */
 
-void
+bool
 conn_open(Client *c, Conn *conn)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
@@ -132,10 +133,7 @@ conn_open(Client *c, Conn *conn)
 	(void) snprintf(port, sizeof(port), "%d", conn->node->port);
 	rc = getaddrinfo(conn->node->host, port, &hints, &list);
 	if (rc != 0 || list == NULL)
-	{
-		fail(c, conn, PGB_TRANSPORT, "the name cannot be looked up: %s", gai_strerror(rc));
-		return;
-	}
+		return fail(c, conn, PGB_TRANSPORT, "the name cannot be looked up: %s", gai_strerror(rc));
 	a = list;
 	for (int skip = conn->node->tries % 16; skip > 0; skip--)
 		a = a->ai_next != NULL ? a->ai_next : list;
@@ -143,14 +141,12 @@ conn_open(Client *c, Conn *conn)
 	rc = conn->fd < 0 ? -1 : connect(conn->fd, a->ai_addr, a->ai_addrlen);
 	freeaddrinfo(list);
 	if (rc != 0 && (conn->fd < 0 || errno != EINPROGRESS))
-	{
-		fail(c, conn, PGB_TRANSPORT, "%s", strerror(errno)); /* NOLINT(concurrency-mt-unsafe) */
-		return;
-	}
+		return fail(c, conn, PGB_TRANSPORT, "%s", strerror(errno)); /* NOLINT(concurrency-mt-unsafe) */
 	(void) setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	conn->state = CONN_CONNECTING;
 	conn->since = c->now;
 	watch(c, conn, true, EPOLL_CTL_ADD);
+	return true;
 }
 
 static void
@@ -182,7 +178,7 @@ versions_done(Client *c, Call *call, const pgb_error *err, void *response)
 	conn->retry = (Retry){0};
 }
 
-static void
+static bool
 connected(Client *c, Conn *conn)
 {
 	ApiVersionsRequest req = {WSTR_LIT("pgbroker"), WSTR_LIT(PGB_VERSION_TEXT)};
@@ -192,13 +188,11 @@ connected(Client *c, Conn *conn)
 	if (getsockopt(conn->fd, SOL_SOCKET, SO_ERROR, &e, &len) != 0)
 		e = errno;
 	if (e != 0)
-	{
-		fail(c, conn, PGB_TRANSPORT, "%s", strerror(e)); /* NOLINT(concurrency-mt-unsafe) */
-		return;
-	}
+		return fail(c, conn, PGB_TRANSPORT, "%s", strerror(e)); /* NOLINT(concurrency-mt-unsafe) */
 	conn->state = CONN_VERSIONS;
 	conn->node->min[API_API_VERSIONS] = conn->node->max[API_API_VERSIONS] = 3;
 	client_send(c, conn, API_API_VERSIONS, 3, &req, versions_done, conn, c->conf.connect_timeout, NULL);
+	return true;
 }
 
 /* ---- writing ---- */
@@ -285,52 +279,31 @@ conn_push(Client *c, Conn *conn, Call *call)
 
 /* ---- reading ---- */
 
-/* NULL: *out is the response, else what is wrong with it. */
-static const char *
-call_decode(Client *c, Call *call, void **out)
-{
-	WireReader body;
-	int32_t id;
-
-	if (wire_response_header_decode(call->frame->data, call->frame->len, call->api, call->version, &id,
-									&body) != 0 ||
-		id != call->correlation_id)
-		return "an answer to what was not asked";
-	/* A broker that does not know our version of ApiVersions answers in the oldest form. */
-	if (call->api->key == API_API_VERSIONS && wire_reader_left(&body) >= 2 &&
-		get_be16(body.p) == KERR_UNSUPPORTED_VERSION)
-		call->version = 0;
-	*out = arena_alloc(&c->arena, call->api->response->size);
-	if (*out != NULL && wire_decode(call->api->response, call->version, &body, &c->arena, *out) == 0)
-		return NULL;
-	return body.why != NULL ? body.why : "no memory";
-}
-
 /* A whole frame is there. */
-static void
+static bool
 answered(Client *c, Conn *conn)
 {
 	Call *call = conn->calls;
-	const char *wrong;
+	const char *wrong = "no memory";
 	void *response;
 
 	if (call == NULL || call == conn->unsent)
-	{
-		fail(c, conn, PGB_PROTOCOL, "sent an answer without a question");
-		return;
-	}
+		return fail(c, conn, PGB_PROTOCOL, "sent an answer without a question");
 	call->frame = conn->in;
 	conn->in = NULL;
-	wrong = call_decode(c, call, &response);
+	response = arena_alloc(&c->arena, call->api->response->size);
+	if (response != NULL)
+		wrong = wire_response_decode(call->frame->data, call->frame->len, call->api, call->version,
+									 call->correlation_id, &c->arena, response);
 	if (wrong != NULL)
 	{
 		arena_reset(&c->arena);
-		fail(c, conn, PGB_PROTOCOL, "the answer to %s cannot be read (%s)", call->api->name, wrong);
-		return;
+		return fail(c, conn, PGB_PROTOCOL, "the answer to %s cannot be read (%s)", call->api->name, wrong);
 	}
 	take_call(conn, call);
 	call_end(c, call, NULL, response);
 	free(call);
+	return conn->fd >= 0;
 }
 
 /* For a frame whose head is there, or to double what was taken for one, up to what it was said to need. */
@@ -343,20 +316,14 @@ make_room(Client *c, Conn *conn)
 	if (conn->in == NULL)
 		conn->in_size = get_be32(conn->head);
 	if (conn->in_size < 4 || conn->in_size > (size_t) c->conf.receive_max)
-	{
-		fail(c, conn, PGB_PROTOCOL,
-			 "the answer would be of %zu bytes: no broker, a listener that wants TLS, or above "
-			 "receive.message.max.bytes",
-			 conn->in_size);
-		return false;
-	}
+		return fail(c, conn, PGB_PROTOCOL,
+					"the answer would be of %zu bytes: no broker, a listener that wants TLS, or above "
+					"receive.message.max.bytes",
+					conn->in_size);
 	conn->in_cap = cap < conn->in_size ? cap : conn->in_size;
 	in = realloc(conn->in, sizeof(Frame) + conn->in_cap);
 	if (in == NULL)
-	{
-		fail(c, conn, PGB_NO_MEMORY, "no memory for an answer of %zu bytes", conn->in_size);
-		return false;
-	}
+		return fail(c, conn, PGB_NO_MEMORY, "no memory for an answer of %zu bytes", conn->in_size);
 	if (conn->in == NULL)
 		*in = (Frame){.refs = 1};
 	conn->in = in;
@@ -364,16 +331,16 @@ make_room(Client *c, Conn *conn)
 	return true;
 }
 
-static void
+static bool
 closed(Client *c, Conn *conn, int e)
 {
 	const char *why =
 		e != 0 ? strerror(e) : "the broker closed the connection"; /* NOLINT(concurrency-mt-unsafe) */
 
-	fail(c, conn, PGB_TRANSPORT, "%s%s", why,
-		 conn->state == CONN_VERSIONS
-			 ? " before it said which requests it knows: is it a Kafka listener without TLS?"
-			 : "");
+	return fail(c, conn, PGB_TRANSPORT, "%s%s", why,
+				conn->state == CONN_VERSIONS
+					? " before it said which requests it knows: is it a Kafka listener without TLS?"
+					: "");
 }
 
 /* One read, into the frame and the head of the next one.  False: no more now, or the connection is gone. */
@@ -381,32 +348,27 @@ static bool
 receive_some(Client *c, Conn *conn)
 {
 	size_t room = conn->in == NULL ? 0 : conn->in_cap - conn->in->len;
-	bool to_end = conn->in == NULL || conn->in_cap == conn->in_size;
+	bool to_end = conn->in == NULL || conn->in_cap == conn->in_size, full;
 	struct iovec iov[2] = {{conn->in == NULL ? NULL : conn->in->data + conn->in->len, room},
 						   {conn->head + conn->head_got, to_end ? sizeof(conn->head) - conn->head_got : 0}};
 	ssize_t n = readv(conn->fd, iov, 2);
 	size_t got, body;
 
-	if (n <= 0)
-	{
-		if (n == 0 || (errno != EAGAIN && errno != EINTR))
-			closed(c, conn, n == 0 ? 0 : errno);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
-	}
+	if (n <= 0)
+		return closed(c, conn, n == 0 ? 0 : errno);
 	got = (size_t) n;
 	body = got < room ? got : room;
 	conn->head_got += got - body;
 	if (conn->in != NULL)
-	{
 		conn->in->len += body;
-		if (conn->in->len == conn->in_size)
-			answered(c, conn);
-		else if (conn->in->len == conn->in_cap && !make_room(c, conn))
-			return false;
-	}
-	if (conn->fd >= 0 && conn->in == NULL && conn->head_got == sizeof(conn->head) && !make_room(c, conn))
+	if (conn->in != NULL && conn->in->len == conn->in_size && !answered(c, conn))
 		return false;
-	return conn->fd >= 0 && conn->broken == 0 && got == room + iov[1].iov_len;
+	full = conn->in == NULL ? conn->head_got == sizeof(conn->head) : conn->in->len == conn->in_cap;
+	if (full && !make_room(c, conn))
+		return false;
+	return conn->broken == 0 && got == room + iov[1].iov_len;
 }
 
 void
@@ -415,7 +377,7 @@ conn_event(Client *c, Conn *conn, bool readable, bool writable)
 	if (conn->fd >= 0 && conn->state == CONN_CONNECTING)
 	{
 		if (writable || readable)
-			connected(c, conn);
+			(void) connected(c, conn);
 		return;
 	}
 	if (conn->fd >= 0 && writable)
@@ -429,11 +391,12 @@ void
 conn_check(Client *c, Conn *conn)
 {
 	if (conn->fd >= 0 && conn->broken != 0)
-		closed(c, conn, conn->broken);
+		(void) closed(c, conn, conn->broken);
 	else if (conn->state == CONN_CONNECTING && c->now >= conn->since + c->conf.connect_timeout)
-		fail(c, conn, PGB_TRANSPORT, "no connection within %lld ms", (long long) c->conf.connect_timeout);
+		(void) fail(c, conn, PGB_TRANSPORT, "no connection within %lld ms",
+					(long long) c->conf.connect_timeout);
 	else if (conn->calls != NULL && c->now >= conn->calls->deadline)
-		fail(c, conn, PGB_TIMED_OUT, "no answer to %s in time", conn->calls->api->name);
+		(void) fail(c, conn, PGB_TIMED_OUT, "no answer to %s in time", conn->calls->api->name);
 	else
 		client_wake_at(c, conn->state == CONN_CONNECTING ? conn->since + c->conf.connect_timeout
 						  : conn->calls != NULL          ? conn->calls->deadline

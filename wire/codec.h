@@ -171,6 +171,15 @@ size_t wire_request_begin(WireWriter *w, const WireApi *api, int16_t version, in
 						  WStr client_id);
 void wire_frame_end(WireWriter *w, size_t start);
 
+/* For who asks: a whole request behind what is in the writer, which is left failed when there is none. */
+void wire_request_put(WireWriter *w, const WireApi *api, int16_t version, int32_t correlation_id,
+					  WStr client_id, const void *request);
+
+/* And the answer to it in a frame (behind its size), as wire_decode.  NULL is success; else what is wrong, a static text. */
+const char *wire_response_decode(const uint8_t *frame, size_t len, const WireApi *api, int16_t version,
+								 int32_t correlation_id, Arena *a, void *out)
+	__attribute__((warn_unused_result));
+
 /* ---- The tables (generated; only the engine reads them) ---- */
 
 typedef enum WireType

@@ -8,6 +8,7 @@
  * whose version we do not speak reads our answer in the oldest form.
  */
 #include "wire/bytes.h"
+#include "wire/errors.h"
 #include "wire/messages.h"
 
 #include <string.h>
@@ -103,4 +104,33 @@ wire_frame_end(WireWriter *w, size_t start)
 		w->failed = true;
 	else
 		put_be32(w->buf + start, (uint32_t) size);
+}
+
+void
+wire_request_put(WireWriter *w, const WireApi *api, int16_t version, int32_t correlation_id, WStr client_id,
+				 const void *request)
+{
+	size_t start = wire_request_begin(w, api, version, correlation_id, client_id);
+
+	if (wire_encode(api->request, version, w, request) != 0)
+		w->failed = true;
+	wire_frame_end(w, start);
+}
+
+const char *
+wire_response_decode(const uint8_t *frame, size_t len, const WireApi *api, int16_t version,
+					 int32_t correlation_id, Arena *a, void *out)
+{
+	WireReader body;
+	int32_t id;
+
+	if (wire_response_header_decode(frame, len, api, version, &id, &body) != 0 || id != correlation_id)
+		return "an answer to what was not asked";
+	/* Who does not know our version of ApiVersions answers in the oldest form. */
+	if (api->key == API_API_VERSIONS && wire_reader_left(&body) >= 2 &&
+		get_be16(body.p) == KERR_UNSUPPORTED_VERSION)
+		version = 0;
+	if (wire_decode(api->response, version, &body, a, out) == 0)
+		return NULL;
+	return body.why != NULL ? body.why : "no memory";
 }

@@ -53,18 +53,15 @@ cluster_ask(int fd, int16_t key, int16_t version, const void *request, void *res
 			uint8_t **frame)
 {
 	const WireApi *api = wire_api(key);
+	const char *wrong;
 	uint8_t size[4];
-	WireReader body;
 	WireWriter w;
-	int32_t correlation;
-	size_t start;
 	uint32_t len;
 
 	wire_writer_init(&w);
-	start = wire_request_begin(&w, api, version, 0, WSTR_LIT("replay"));
-	if (wire_encode(api->request, version, &w, request) != 0)
+	wire_request_put(&w, api, version, 0, WSTR_LIT("replay"), request);
+	if (w.failed)
 		die("a %s request cannot be made", api->name);
-	wire_frame_end(&w, start);
 	send_whole(fd, w.buf, w.len);
 	wire_writer_free(&w);
 	receive_whole(fd, size, sizeof(size));
@@ -73,9 +70,9 @@ cluster_ask(int fd, int16_t key, int16_t version, const void *request, void *res
 	if (*frame == NULL)
 		die("what answers %s is no broker: an answer of %u bytes", api->name, len);
 	receive_whole(fd, *frame, len);
-	if (wire_response_header_decode(*frame, len, api, version, &correlation, &body) != 0 ||
-		wire_decode(api->response, version, &body, arena, response) != 0)
-		die("the answer to %s cannot be read: %s", api->name, body.why == NULL ? "its header" : body.why);
+	wrong = wire_response_decode(*frame, len, api, version, 0, arena, response);
+	if (wrong != NULL)
+		die("the answer to %s cannot be read: %s", api->name, wrong);
 }
 
 static void

@@ -383,10 +383,8 @@ static void
 send_request(FetchLane *lane)
 {
 	const BrokerConfig *config = lane->r->opt.config;
-	const WireApi *api = wire_api(FETCH_KEY);
 	uint8_t token[PEER_TOKEN_SIZE];
 	FetchRequest request;
-	size_t start;
 
 	arena_reset(&lane->arena);
 	WIRE_INIT(FetchRequest, &request);
@@ -401,11 +399,8 @@ send_request(FetchLane *lane)
 	fill_forgotten(lane, &request);
 	lane->n_forgotten = 0;
 	wire_writer_reset(&lane->writer);
-	start = wire_request_begin(&lane->writer, api, FETCH_VERSION, lane->correlation_id++,
-							   WSTR_LIT("pg_broker replica"));
-	if (wire_encode(api->request, FETCH_VERSION, &lane->writer, &request) != 0)
-		lane->writer.failed = true;
-	wire_frame_end(&lane->writer, start);
+	wire_request_put(&lane->writer, wire_api(FETCH_KEY), FETCH_VERSION, lane->correlation_id++,
+					 WSTR_LIT("pg_broker replica"), &request);
 	if (lane->writer.failed || lane->arena.failed)
 	{
 		fetch_lane_disconnect(lane, "out of memory for a request");
@@ -508,17 +503,13 @@ static void
 on_frame(void *ctx, NetFrame *frame)
 {
 	FetchLane *lane = ctx;
-	const WireApi *api = wire_api(FETCH_KEY);
+	int32_t correlation_id = lane->correlation_id - lane->in_flight;
 	FetchResponse response;
-	WireReader body;
-	int32_t correlation_id;
 
 	arena_reset(&lane->arena);
 	ev_timer_stop(lane->r->opt.loop, &lane->timeout);
-	if (wire_response_header_decode(frame->data, frame->len, api, FETCH_VERSION, &correlation_id, &body) !=
-			0 ||
-		wire_decode(api->response, FETCH_VERSION, &body, &lane->arena, &response) != 0 ||
-		correlation_id != lane->correlation_id - lane->in_flight)
+	if (wire_response_decode(frame->data, frame->len, wire_api(FETCH_KEY), FETCH_VERSION, correlation_id,
+							 &lane->arena, &response) != NULL)
 	{
 		fetch_lane_disconnect(lane, "its answer is malformed");
 		back_off(lane);
