@@ -148,6 +148,7 @@ typedef struct Topic
 	Part *parts;
 	int16_t code;          /* of the last answer */
 	int64_t unknown_since; /* 0: known */
+	bool subscribed;       /* by pgb_subscribe */
 	void *owner;           /* the producer's side of it */
 } Topic;
 

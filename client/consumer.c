@@ -21,15 +21,6 @@ places_clear(PlaceList *list)
 	*list = (PlaceList){0};
 }
 
-bool
-places_have(const PlaceList *list, const FromPart *p)
-{
-	for (size_t i = 0; i < list->n; i++)
-		if (list->at[i].partition == p->key.index && list->at[i].topic == p->key.topic->name)
-			return true;
-	return false;
-}
-
 /* ---- partitions ---- */
 
 FromPart *
@@ -162,7 +153,7 @@ pgb_consumer_new(const pgb_conf *conf, pgb_error *err)
 int
 pgb_subscribe(pgb_consumer *c, const char *const *topics, size_t n, pgb_error *err)
 {
-	Topic **list;
+	Topic *t;
 
 	if (n > 0 && c->c.conf.group_id[0] == '\0')
 		return error_set(err, PGB_STATE, false,
@@ -170,16 +161,14 @@ pgb_subscribe(pgb_consumer *c, const char *const *topics, size_t n, pgb_error *e
 	if (n > 0 && c->group == GROUP_NONE && c->parts != NULL)
 		return error_set(err, PGB_STATE, false,
 						 "pgb_assign and pgb_subscribe exclude each other; pgb_assign nothing first");
-	list = calloc(n + 1, sizeof(*list));
 	for (size_t i = 0; i < n; i++)
-		if (list == NULL || (list[i] = metadata_topic(&c->c, wstr(topics[i]))) == NULL)
-		{
-			free(list);
+		if (metadata_topic(&c->c, wstr(topics[i])) == NULL)
 			return error_memory(err);
-		}
-	free(c->topics);
-	c->topics = list;
-	c->n_topics = n;
+	for (t = c->c.topics; t != NULL; t = t->hh.next)
+		t->subscribed = false;
+	for (size_t i = 0; i < n; i++)
+		if ((t = metadata_find(&c->c, wstr(topics[i]))) != NULL)
+			t->subscribed = true;
 	if (n == 0)
 		group_leave(c, 5000);
 	else
@@ -230,8 +219,8 @@ look_for_unknown(pgb_consumer *c)
 	pgb_error err = {0};
 	bool unknown = false;
 
-	for (size_t i = 0; i < c->n_topics && !unknown; i++)
-		unknown = metadata_failed(&c->c, c->topics[i], CLIENT_NEVER, &err) != 0;
+	for (const Topic *t = c->c.topics; t != NULL && !unknown; t = t->hh.next)
+		unknown = t->subscribed && metadata_failed(&c->c, t, CLIENT_NEVER, &err) != 0;
 	for (const FromPart *p = c->parts; p != NULL && !unknown; p = p->hh.next)
 	{
 		const Topic *t = p->key.topic;
@@ -443,7 +432,6 @@ pgb_consumer_close(pgb_consumer *c, int timeout_ms)
 		consumer_remove(c, c->parts);
 	read_free_used(c);
 	group_clear(c);
-	free(c->topics);
 	wire_writer_free(&c->scratch);
 	client_free(&c->c);
 }

@@ -53,6 +53,7 @@ typedef struct FromPart
 	FromKey key;
 	FromState state;
 	bool paused;
+	bool stays; /* in what the group gave us next */
 	Retry retry;
 	int32_t call;     /* retry.open: which one asks */
 	int64_t when;     /* ASK_TIME: a time, PGB_EARLIEST, PGB_LATEST */
@@ -129,8 +130,6 @@ struct pgb_consumer
 	bool cooperative;
 	Retry joining; /* open: a Join, Sync or Heartbeat is on its way */
 	int64_t heartbeat_at;
-	Topic **topics; /* of pgb_subscribe */
-	size_t n_topics;
 	WStr member;   /* our id; empty: none yet */
 	WStr instance; /* group.instance.id, or null */
 	int32_t generation;
@@ -160,7 +159,6 @@ void consumer_fail(pgb_consumer *c, const pgb_error *err); /* with this, unless 
 void consumer_callbacks(pgb_consumer *c);
 bool places_add(PlaceList *list, const char *topic, int32_t partition, int64_t offset);
 void places_clear(PlaceList *list);
-bool places_have(const PlaceList *list, const FromPart *p);
 
 /* consumer_ask.c */
 void consumer_ask(pgb_consumer *c);

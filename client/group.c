@@ -343,23 +343,25 @@ tell(pgb_consumer *c, pgb_rebalance what, const PlaceList *list)
 		c->c.conf.on_rebalance(c, what, list->at, list->n, c->c.conf.on_rebalance_arg);
 }
 
-/* All partitions, or those that are not in `keep`. */
+/* All partitions but those that stay. */
 static void
-take_away(pgb_consumer *c, pgb_rebalance what, const PlaceList *keep)
+take_away(pgb_consumer *c, pgb_rebalance what)
 {
 	PlaceList list = {0};
 	FromPart *p, *next;
 
 	for (p = c->parts; p != NULL; p = p->hh.next)
-		if (keep == NULL || !places_have(keep, p))
+		if (!p->stays)
 			(void) places_add(&list, p->key.topic->name, p->key.index, p->position);
 	if (list.n > 0 && what == PGB_REVOKED)
 		commit_before_loss(c, c->c.conf.request_timeout < 5000 ? c->c.conf.request_timeout : 5000);
 	tell(c, what, &list);
 	HASH_ITER (hh, c->parts, p, next)
 	{
-		if (keep == NULL || !places_have(keep, p))
+		if (!p->stays)
 			consumer_remove(c, p);
+		else
+			p->stays = false;
 	}
 	places_clear(&list);
 }
@@ -390,7 +392,7 @@ group_revoke(pgb_consumer *c)
 {
 	if (c->group == GROUP_LEAVING_OLD)
 	{
-		take_away(c, c->lost ? PGB_LOST : PGB_REVOKED, NULL);
+		take_away(c, c->lost ? PGB_LOST : PGB_REVOKED);
 		c->lost = false;
 		c->group = c->fenced ? GROUP_FENCED : GROUP_READY;
 	}
@@ -398,7 +400,15 @@ group_revoke(pgb_consumer *c)
 	{
 		size_t before = HASH_COUNT(c->parts), left;
 
-		take_away(c, PGB_REVOKED, &c->next_given);
+		for (size_t i = 0; i < c->next_given.n; i++)
+		{
+			const pgb_place *at = &c->next_given.at[i];
+			FromPart *p = consumer_named(c, at->topic, at->partition, NULL);
+
+			if (p != NULL)
+				p->stays = true;
+		}
+		take_away(c, PGB_REVOKED);
 		left = HASH_COUNT(c->parts);
 		give(c);
 		places_clear(&c->last_given);
@@ -474,7 +484,7 @@ group_leave(pgb_consumer *c, int64_t timeout)
 	if (c->group == GROUP_NONE)
 		return;
 	c->in_callback = true;
-	take_away(c, PGB_REVOKED, NULL);
+	take_away(c, PGB_REVOKED);
 	c->in_callback = was_in;
 	c->group = GROUP_NONE;
 	c->rejoin = c->lost = false;

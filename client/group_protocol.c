@@ -74,9 +74,10 @@ subscription(pgb_consumer *c, WStr assignor)
 
 	WIRE_INIT(ConsumerProtocolSubscription, &sub);
 	WIRE_INIT(StickyAssignorUserData, &had);
-	sub.topics = arena_alloc(a, sizeof(WStr) * (c->n_topics + 1));
-	for (size_t i = 0; sub.topics != NULL && i < c->n_topics; i++)
-		sub.topics[sub.n_topics++] = wstr(c->topics[i]->name);
+	sub.topics = arena_alloc(a, sizeof(WStr) * (HASH_COUNT(c->c.topics) + 1));
+	for (const Topic *t = c->c.topics; sub.topics != NULL && t != NULL; t = t->hh.next)
+		if (t->subscribed)
+			sub.topics[sub.n_topics++] = wstr(t->name);
 	for (const FromPart *p = c->parts; p != NULL; p = p->hh.next)
 		(void) wire_by_topic_add(&ConsumerProtocolSubscription_desc, a, &sub, wstr(p->key.topic->name),
 								 p->key.index);

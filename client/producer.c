@@ -11,7 +11,10 @@ producer_finish(pgb_producer *p, Batch *b, int64_t offset, const pgb_error *err)
 {
 	DL_DELETE(b->part->batches, b);
 	if (err == NULL)
+	{
 		b->part->retry.failures = 0;
+		b->part->known = true;
+	}
 	b->offset = offset;
 	b->err = err == NULL ? (pgb_error){0} : *err;
 	DL_APPEND(p->done, b);

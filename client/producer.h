@@ -13,7 +13,9 @@
  * failure the partition sends nothing (`hold`) until everything in flight has come back, then all again in order; the
  * broker knows the last five batches and answers a known one with its offset.  OUT_OF_ORDER_SEQUENCE_NUMBER for the
  * first batch of a partition proves that this batch is not in the log (one before it failed for good, or the broker
- * lost state): the partition goes on in a new epoch from sequence 0.
+ * lost state): the partition goes on in a new epoch from sequence 0.  Until a batch of an epoch is acknowledged there is one
+ * in flight only: a broker that knows nothing of the producer takes any sequence for the first, even when it just refused
+ * the one before (it is not quite the leader yet).
  */
 #ifndef CLIENT_PRODUCER_H
 #define CLIENT_PRODUCER_H
@@ -53,6 +55,7 @@ struct ToPart
 	bool active; /* in producer.active */
 	bool hold;
 	bool new_epoch; /* once nothing is in flight */
+	bool known;     /* the broker has a batch of this epoch */
 	int n_in_flight;
 	Batch *batches;
 	Retry retry;

@@ -162,7 +162,7 @@ expire(pgb_producer *p, ToPart *part)
 static void
 begin_epoch(pgb_producer *p, ToPart *part)
 {
-	part->new_epoch = false;
+	part->new_epoch = part->known = false;
 	part->next_sequence = 0;
 	if (part->epoch == INT16_MAX)
 		p->producer_id = BATCH_NO_PRODUCER_ID;
@@ -189,7 +189,7 @@ destination(pgb_producer *p, ToPart *part)
 	b = next_batch(part);
 	if (b == NULL || (c->conf.idempotent && p->producer_id < 0) || part->n_in_flight >= MOST_IN_FLIGHT)
 		return NULL;
-	if (part->n_in_flight > 0 && (part->hold || part->new_epoch))
+	if (part->n_in_flight > 0 && (part->hold || part->new_epoch || (c->conf.idempotent && !part->known)))
 		return NULL;
 	if (part->new_epoch)
 		begin_epoch(p, part);

@@ -4,6 +4,7 @@
  */
 #include "regress/unit/tap.h"
 #include "wire/bytes.h"
+#include "wire/errors.h"
 #include "wire/messages.h"
 
 #include <stdlib.h>
@@ -349,6 +350,43 @@ test_response_header(void)
 	wire_writer_free(&w);
 }
 
+/* What asks and what reads the answer: a request in one piece, a response by its correlation id. */
+static void
+test_asking(void)
+{
+	static const uint8_t oldest[] = {0, 0, 0, 7, 0, 35, 0, 0, 0, 1, 0, 18, 0, 0, 0, 2};
+	const WireApi *versions = wire_api(API_API_VERSIONS), *beat = wire_api(API_HEARTBEAT);
+	ApiVersionsResponse resp;
+	HeartbeatRequest req;
+	HeartbeatResponse answer;
+	WireRequestHeader h;
+	WireReader body;
+	WireWriter w;
+	Arena a;
+
+	arena_init(&a, 1024);
+	wire_writer_init(&w);
+	WIRE_INIT(HeartbeatRequest, &req);
+	req.group_id = WSTR_LIT("g");
+	wire_request_put(&w, beat, 4, 9, WSTR_LIT("me"), &req);
+	ok(!w.failed && get_be32(w.buf) == w.len - 4 &&
+		   wire_request_header_decode(w.buf + 4, w.len - 4, &h, &body) == WIRE_HEADER_OK &&
+		   h.correlation_id == 9 && wire_decode(beat->request, 4, &body, &a, &req) == 0 &&
+		   wstr_eq(req.group_id, WSTR_LIT("g")),
+	   "a whole request is what brokers read");
+	wire_request_put(&w, beat, 99, 9, WSTR_NULL, &req);
+	ok(w.failed, "one of a version that is not known fails the writer");
+	ok(wire_response_decode(oldest, sizeof(oldest), versions, 3, 7, &a, &resp) == NULL &&
+		   resp.error_code == KERR_UNSUPPORTED_VERSION && resp.n_api_keys == 1 &&
+		   resp.api_keys[0].max_version == 2,
+	   "ApiVersions of a broker that does not know ours is read in the oldest form");
+	ok(wire_response_decode(oldest, sizeof(oldest), versions, 3, 8, &a, &resp) != NULL,
+	   "an answer to another request is none");
+	ok(wire_response_decode(oldest, 4, beat, 3, 7, &a, &answer) != NULL, "neither is half a one");
+	wire_writer_free(&w);
+	arena_free(&a);
+}
+
 static void
 test_api_table(void)
 {
@@ -385,6 +423,7 @@ main(void)
 	test_holes();
 	test_request_header();
 	test_response_header();
+	test_asking();
 	test_api_table();
 	return tap_done();
 }
