@@ -631,6 +631,9 @@ crash(World *w, int id, int kept, int fate)
 	}
 	else if (fate == 1 && (!b->leading || (is_settled(w) && w->pg.identity == w->identity)))
 	{
+		/* What it had decided stays with PostgreSQL. */
+		if (b->leading)
+			memset(w->before, 0, sizeof(w->before));
 		d->directory = ++w->directories;
 		d->broker_epoch = d->begun = -1;
 		d->end = d->synced = d->high_watermark = d->epochs.n = 0;
