@@ -34,7 +34,7 @@
 
 enum
 {
-	NET_IN_FLIGHT = 16,
+	NET_IN_FLIGHT = 64,
 	NET_UNSENT_MAX = 256 << 10 /* bytes in memory; what is sent from files does not count */
 };
 

@@ -76,6 +76,7 @@ typedef struct SegmentSync
 	bool new_file;    /* its directory entry is not synced yet */
 	int64_t end;      /* what a sync that starts now covers */
 	int32_t unpushed; /* bytes since sync_file_range, flush.messages only */
+	int64_t bytes;    /* written since the last round that took it */
 	LogSegment *next;
 	int64_t round_end; /* what the running round covers */
 	LogSegment *round_next;

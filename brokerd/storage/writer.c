@@ -194,6 +194,7 @@ write_run(LogManager *m, WriteOp *first)
 		return end;
 	}
 	s->sync.end = last->end_offset;
+	s->sync.bytes += next_pos - first->pos;
 	if (sync)
 		syncer_mark_dirty(m, s);
 	else

@@ -16,7 +16,7 @@
 
 enum
 {
-	REQUESTS_MAX = 64,
+	REQUESTS_MAX = NET_IN_FLIGHT + 16,
 	MAX_FRAME = 1 << 20,
 	STEP_MS = 5000
 };
