@@ -170,7 +170,7 @@ join_done(Client *client, Call *call, const pgb_error *err, void *response)
 	if (c->group == GROUP_JOINING && r != NULL && r->member_id.len > 0 &&
 		(err == NULL || err->code == KERR_MEMBER_ID_REQUIRED))
 		set_member(c, r->member_id);
-	if (!accepted(c, GROUP_JOINING, err))
+	if (!accepted(c, GROUP_JOINING, err) || r == NULL)
 		return;
 	c->joining.failures = 0;
 	c->rejoin = c->lost = false;

@@ -91,8 +91,7 @@ produce_done(Client *c, Call *call, const pgb_error *err, void *response)
 		if (b != NULL)
 			batch_answered(p, b, part);
 	}
-	if (response != NULL)
-		error_set(&missing, PGB_PROTOCOL, true, "the broker's answer leaves out a partition");
+	error_set(&missing, PGB_PROTOCOL, true, "the broker's answer leaves out a partition");
 	for (int32_t i = 0; i < p->n_active; i++)
 	{
 		Batch *b = take_back(p->active[i], call);

@@ -277,7 +277,7 @@ find_tag(const WireMsg *m, int16_t version, uint32_t tag)
 static bool
 decode_tagged(const WireMsg *m, int16_t version, WireReader *r, Arena *a, uint8_t *base)
 {
-	uint32_t count, tag, size;
+	uint32_t count = 0, tag = 0, size = 0;
 
 	if (!read_uvarint(r, &count))
 		return false;
