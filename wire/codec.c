@@ -44,66 +44,13 @@ wire_msg_name(const WireMsg *m)
 	return m->name;
 }
 
-static void
-init_field(const WireField *f, uint8_t *base)
-{
-	void *p = base + f->offset;
-
-	/* The struct is zeroed already: only what is not zero needs doing. */
-	if (f->type == WT_STRUCT && (f->flags & (WF_ARRAY | WF_PTR)) == 0)
-	{
-		wire_init(f->sub, p);
-		return;
-	}
-	if (f->init == 0)
-		return;
-	if ((f->flags & WF_ARRAY) != 0)
-	{
-		*(int32_t *) (base + f->n_offset) = -1;
-		return;
-	}
-	switch ((WireType) f->type)
-	{
-		case WT_BOOL:
-			*(bool *) p = true;
-			break;
-		case WT_INT8:
-			*(int8_t *) p = (int8_t) f->init;
-			break;
-		case WT_INT16:
-		case WT_UINT16:
-			*(int16_t *) p = (int16_t) f->init;
-			break;
-		case WT_INT32:
-			*(int32_t *) p = (int32_t) f->init;
-			break;
-		case WT_INT64:
-			*(int64_t *) p = f->init;
-			break;
-		case WT_FLOAT64:
-			*(double *) p = (double) f->init;
-			break;
-		case WT_STRING:
-			((WStr *) p)->len = -1;
-			break;
-		case WT_BYTES:
-			((WBytes *) p)->len = -1;
-			break;
-		case WT_RECORDS:
-			((WRecords *) p)->len = -1;
-			break;
-		case WT_UUID:
-		case WT_STRUCT:
-			break;
-	}
-}
-
 void
 wire_init(const WireMsg *m, void *out)
 {
-	memset(out, 0, m->size);
-	for (int i = 0; i < m->n_fields; i++)
-		init_field(&m->fields[i], out);
+	if (m->defaults == NULL)
+		memset(out, 0, m->size);
+	else
+		memcpy(out, m->defaults, m->size);
 }
 
 void *

@@ -221,6 +221,7 @@ struct WireMsg
 	const char *name;
 	const WireField *fields; /* ordinary ones in wire order, then tagged ones by rising tag */
 	const uint8_t *min_size; /* fewest bytes on the wire, by version - min */
+	const void *defaults;    /* a struct of it as wire_init() leaves it; NULL: all zero */
 	uint16_t size;           /* of the struct */
 	uint16_t n_fields;
 	uint16_t n_tagged; /* the last so many of n_fields */

@@ -75,6 +75,25 @@ def initial(f):
     return 'INT64_C(%d)' % value if abs(value) < 2 ** 31 else 'INT64_C(%d)' % value
 
 
+def initializer(struct):
+    """The fields of a struct that do not begin as zeroes, as a C initializer; '' when there are none."""
+    parts = []
+    for f in struct.fields:
+        value = initial(f)
+        if f.type == 'struct' and not f.array and not is_pointer(f):
+            inner = initializer(struct.subs[f.name])
+            parts += ['.%s = %s' % (f.name, inner)] if inner else []
+        elif value == '0' or is_pointer(f):
+            continue
+        elif f.array:
+            parts.append('.n_%s = -1' % f.name)
+        elif f.type in ('string', 'bytes', 'records'):
+            parts.append('.%s = {.len = -1}' % f.name)
+        else:
+            parts.append('.%s = %s' % (f.name, value))
+    return '{%s}' % ', '.join(parts) if parts else ''
+
+
 def describe_field(struct, f):
     flags = [name for name, on in (('WF_ARRAY', f.array), ('WF_PTR', is_pointer(f)), ('WF_RIGID', f.rigid)) if on]
     t = struct.name
@@ -93,8 +112,12 @@ def define(struct):
         out.append('static const WireField %s_fields[] = {' % struct.name)
         out += [describe_field(struct, f) for f in struct.wire_order()]
         out.append('};')
-    out.append('const WireMsg %s_desc = {"%s", %s, %s_min, sizeof(%s), %d, %d, %d, %d, %s};' % (
-        struct.name, struct.name, struct.name + '_fields' if struct.fields else 'NULL', struct.name, struct.name,
+    defaults = initializer(struct)
+    if defaults:
+        out.append('static const %s %s_defaults = %s;' % (struct.name, struct.name, defaults))
+    out.append('const WireMsg %s_desc = {"%s", %s, %s_min, %s, sizeof(%s), %d, %d, %d, %d, %s};' % (
+        struct.name, struct.name, struct.name + '_fields' if struct.fields else 'NULL', struct.name,
+        '&%s_defaults' % struct.name if defaults else 'NULL', struct.name,
         len(struct.fields), sum(f.tag is not None for f in struct.fields),
         m.versions[0], m.versions[1], flexible(m)))
     return out + ['']

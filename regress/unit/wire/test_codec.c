@@ -411,6 +411,103 @@ test_api_table(void)
 	   "WriteTxnMarkers is for brokers and not advertised");
 }
 
+/* Is a field of a fresh struct what the table says of it? */
+static bool begins_right(const WireMsg *m, const uint8_t *base);
+
+static bool
+field_begins_right(const WireField *f, const uint8_t *base)
+{
+	const void *p = base + f->offset;
+	int64_t v = 0;
+
+	if ((f->flags & WF_ARRAY) != 0)
+		return *(void *const *) p == NULL &&
+			   *(const int32_t *) (base + f->n_offset) == (f->init == 0 ? 0 : -1);
+	if ((f->flags & WF_PTR) != 0)
+		return *(void *const *) p == NULL;
+	switch ((WireType) f->type)
+	{
+		case WT_STRUCT:
+			return begins_right(f->sub, p);
+		case WT_UUID:
+			return wuuid_is_zero(p);
+		case WT_FLOAT64:
+			return *(const double *) p == (double) f->init;
+		case WT_STRING:
+			return ((const WStr *) p)->s == NULL && ((const WStr *) p)->len == (f->init == 0 ? 0 : -1);
+		case WT_BYTES:
+			return ((const WBytes *) p)->p == NULL && ((const WBytes *) p)->len == (f->init == 0 ? 0 : -1);
+		case WT_RECORDS:
+			return ((const WRecords *) p)->p == NULL && ((const WRecords *) p)->hole == NULL &&
+				   ((const WRecords *) p)->len == (f->init == 0 ? 0 : -1);
+		case WT_BOOL:
+			v = *(const bool *) p;
+			break;
+		case WT_INT8:
+			v = *(const int8_t *) p;
+			break;
+		case WT_INT16:
+			v = *(const int16_t *) p;
+			break;
+		case WT_UINT16:
+			v = *(const uint16_t *) p;
+			break;
+		case WT_INT32:
+			v = *(const int32_t *) p;
+			break;
+		case WT_INT64:
+			v = *(const int64_t *) p;
+			break;
+	}
+	return v == f->init;
+}
+
+static bool
+begins_right(const WireMsg *m, const uint8_t *base)
+{
+	bool right = true;
+
+	for (int i = 0; i < m->n_fields; i++)
+	{
+		const WireField *f = &m->fields[i];
+		uint64_t element[512];
+
+		if (!field_begins_right(f, base))
+		{
+			printf("# %s.%s\n", wire_msg_name(m), f->name);
+			right = false;
+		}
+		if (f->type == WT_STRUCT && (f->flags & (WF_ARRAY | WF_PTR)) != 0)
+		{
+			memset(element, 0xa5, sizeof(element));
+			wire_init(f->sub, element);
+			right = begins_right(f->sub, (const uint8_t *) element) && right;
+		}
+	}
+	return right;
+}
+
+static void
+test_defaults(void)
+{
+	int wrong = 0;
+
+	for (int i = 0; i < wire_api_count(); i++)
+	{
+		const WireMsg *both[] = {wire_api_at(i)->request, wire_api_at(i)->response};
+
+		for (int k = 0; k < 2; k++)
+		{
+			uint64_t out[512];
+
+			memset(out, 0xa5, sizeof(out));
+			wire_init(both[k], out);
+			wrong += !begins_right(both[k], (const uint8_t *) out);
+		}
+	}
+	is_int(wrong, 0, "every struct begins with the defaults of its fields");
+}
+
 int
 main(void)
 {
@@ -425,5 +522,6 @@ main(void)
 	test_response_header();
 	test_asking();
 	test_api_table();
+	test_defaults();
 	return tap_done();
 }
