@@ -417,7 +417,7 @@ run_turn(LogManager *m, WriteOp *ops)
 			log->writer.last->batch_next = op;
 		log->writer.last = op;
 	}
-	only = touched->writer.next_touched == NULL ? touched : NULL;
+	only = touched != NULL && touched->writer.next_touched == NULL ? touched : NULL;
 	while (touched != NULL)
 	{
 		Log *log = touched;
