@@ -5,6 +5,7 @@ CREATE TABLE broker_internal.partition_claims (
 	partition       int    NOT NULL,
 	broker_id       int    NOT NULL,
 	incarnation     bigint NOT NULL,
+	broker_epoch    bigint NOT NULL,    -- of the process that knew the next four
 	leader          int,                -- as this broker's metadata had it; NULL: none, or a process that knows nothing
 	leader_epoch    int    NOT NULL,    -- -1: knows nothing
 	partition_epoch int    NOT NULL,    -- -1: knows nothing
@@ -13,6 +14,9 @@ CREATE TABLE broker_internal.partition_claims (
 	log_end         bigint NOT NULL,
 	PRIMARY KEY (topic_id, partition, broker_id)
 );
+
+-- A process that knows less than an earlier one of its broker told takes nothing of that back, for it may be the only word of it; but
+-- only the process that said so leads.
 
 -- What a partition becomes when all of its replicas have reported, those of the newest report's ISR among them: the row may
 -- be from before a reassignment, and name replicas that have deleted their logs.
@@ -57,7 +61,8 @@ BEGIN
 				FROM c WHERE c.topic_id = p.topic_id AND c.partition = p.partition) m
 	), o AS MATERIALIZED (
 		SELECT n.*, n.newest <> 'log' AND n.their_leader = ANY (n.isr) AND n.their_leader = ANY (live)
-				AND EXISTS (SELECT FROM c WHERE c.topic_id = n.topic_id AND c.partition = n.partition AND c.broker_id = n.their_leader AND c.leader = n.their_leader AND c.leader_epoch = n.their_epoch) AS in_office,
+				AND EXISTS (SELECT FROM c WHERE c.topic_id = n.topic_id AND c.partition = n.partition AND c.broker_id = n.their_leader AND c.leader = n.their_leader AND c.leader_epoch = n.their_epoch
+					AND c.broker_epoch = (SELECT k.broker_epoch FROM brokers k WHERE k.broker_id = c.broker_id)) AS in_office,
 			(SELECT ARRAY[c.last_epoch, c.log_end] FROM c WHERE c.topic_id = n.topic_id AND c.partition = n.partition AND c.broker_id = ANY (n.isr)
 				ORDER BY c.last_epoch DESC, c.log_end DESC LIMIT 1) AS best
 		FROM n
@@ -109,13 +114,16 @@ DECLARE
 BEGIN
 	SELECT n.version, n.epoch_floor, n.incarnation INTO v, floor, inc FROM next_version() n;
 	PERFORM check_broker(me, claim_partitions_1.broker_epoch);
-	INSERT INTO partition_claims
-		SELECT DISTINCT ON (x.t, x.p) x.t, x.p, me, inc, nullif(x.l, -1), coalesce(x.le, -1), coalesce(x.pe, -1),
+	INSERT INTO partition_claims AS c (topic_id, partition, broker_id, incarnation, broker_epoch, leader, leader_epoch, partition_epoch, isr, last_epoch, log_end)
+		SELECT DISTINCT ON (x.t, x.p) x.t, x.p, me, inc, claim_partitions_1.broker_epoch, nullif(x.l, -1), coalesce(x.le, -1), coalesce(x.pe, -1),
 			coalesce((SELECT array_agg(i::int ORDER BY o) FROM jsonb_array_elements_text(isrs -> (x.n - 1)::int) WITH ORDINALITY j(i, o)), '{}'), coalesce(x.last, -1), coalesce(x.log_end, 0)
 		FROM unnest(topic_ids, claim_partitions_1.partitions, leaders, leader_epochs, partition_epochs, last_epochs, log_ends) WITH ORDINALITY x(t, p, l, le, pe, last, log_end, n)
 		WHERE EXISTS (SELECT FROM partitions q WHERE q.topic_id = x.t AND q.partition = x.p AND q.incarnation <> inc AND (me = ANY (q.replicas) OR x.pe > q.partition_epoch)) ORDER BY x.t, x.p, x.n DESC
-		ON CONFLICT ON CONSTRAINT partition_claims_pkey DO UPDATE SET incarnation = excluded.incarnation, leader = excluded.leader, leader_epoch = excluded.leader_epoch,
-			partition_epoch = excluded.partition_epoch, isr = excluded.isr, last_epoch = excluded.last_epoch, log_end = excluded.log_end;
+		ON CONFLICT ON CONSTRAINT partition_claims_pkey DO UPDATE SET (incarnation, last_epoch, log_end, broker_epoch, leader, leader_epoch, partition_epoch, isr) = (
+			SELECT excluded.incarnation, excluded.last_epoch, excluded.log_end, w.broker_epoch, w.leader, w.leader_epoch, w.partition_epoch, w.isr FROM (
+				SELECT excluded.broker_epoch, excluded.leader, excluded.leader_epoch, excluded.partition_epoch, excluded.isr
+				UNION ALL SELECT c.broker_epoch, c.leader, c.leader_epoch, c.partition_epoch, c.isr WHERE c.incarnation = excluded.incarnation) w
+			ORDER BY w.partition_epoch DESC, w.leader_epoch DESC, w.broker_epoch DESC LIMIT 1);
 	settled := settle(v, floor, inc);
 END
 $$;

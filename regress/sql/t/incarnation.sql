@@ -101,7 +101,7 @@ SELECT is((SELECT count(*) FROM broker_internal.partition_claims c JOIN broker_i
 -- What a report is compared with does not move while it is waited for, and nobody stays in an ISR on an old word.
 \o /dev/null
 SELECT fx.register(n, process => 300 + n) FROM generate_series(1, 3) n;
-SELECT pg_temp.lost(n, NULL) FROM unnest(ARRAY['alone', 'equal', 'forgot', 'younger', 'stopped', 'disk', 'still']) n;
+SELECT pg_temp.lost(n, NULL) FROM unnest(ARRAY['alone', 'equal', 'forgot', 'younger', 'stopped', 'disk', 'still', 'again', 'word']) n;
 UPDATE broker_internal.brokers SET backend_pid = NULL WHERE broker_id = 1;
 SELECT fx.tick(2, '{1}');
 SELECT fx.register(1, process => 311);
@@ -125,6 +125,15 @@ SELECT broker_internal.register_broker_1(2, fx.id(402), fx.id(7002), -1, NULL, N
 \o
 SELECT is(pg_temp.claim(1, 'disk', 1, 0, 0, '[1,2,3]', 0, 100) + pg_temp.claim(2, 'disk', -1, -1, -1, '[]', -1, 0) + pg_temp.claim(3, 'disk', 1, 0, 0, '[1,2,3]', 0, 100), 1, 'a member came with another disk while its reports were waited for');
 SELECT is(fx.state('disk'), '1 {1,3} {}', 'it is no member any more (M11)');
+SELECT is(pg_temp.claim(1, 'again', 1, 5, 7, '[1,2,3]', 5, 100) + pg_temp.claim(1, 'word', 3, 5, 7, '[1,3]', 0, 100), 0, 'a leader in office reports, and what only it knows');
+\o /dev/null
+SELECT fx.register(1, process => 411);
+\o
+UPDATE broker_internal.partitions SET leader = NULL, leader_epoch = 2, settled_epoch = 2 WHERE topic_id = fx.topic_id('again');
+SELECT is(pg_temp.claim(2, 'again', -1, -1, -1, '[]', 5, 100) + pg_temp.claim(3, 'again', 1, 0, 0, '[1,2,3]', 0, 90), 1, 'then its broker is another process');
+SELECT cmp_ok((SELECT leader_epoch FROM broker.partitions WHERE topic = 'again'), '>', 5, 'which does not lead on in that epoch (A3a)');
+SELECT is(pg_temp.claim(1, 'word', -1, -1, -1, '[]', 0, 90) + pg_temp.claim(2, 'word', -1, -1, -1, '[]', 0, 100) + pg_temp.claim(3, 'word', -1, -1, -1, '[]', 0, 95), 1, 'what the process before knew is not taken back by one that knows nothing');
+SELECT is(fx.state('word'), '3 {3} {}', 'so nobody leads who had left the ISR, and the log is as the later report had it');
 SELECT ok(NOT fx.alter_isr(1, 'still', '{1}'), 'no change of the ISR lands on an unsettled row');
 SELECT throws_ok($$ SELECT broker_internal.claim_partitions_1(1, 5, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL) $$, 'PB077', NULL, 'an old epoch reports nothing');
 SELECT finish();

@@ -66,6 +66,7 @@ typedef struct Rules
 	bool unsettled_row_grows;       /* A1: an addition lands where a newer ISR is known elsewhere */
 	bool unsettled_epoch_moves;     /* A1: a report of that number is then no newer one */
 	bool lost_disk_is_settled_in;   /* A1: another disk that registers before the partition is settled */
+	bool dead_process_is_in_office;     /* A1, A3a: another process of the broker leads on in its epoch */
 	bool hw_moves_before_epoch_is_kept; /* A1: over older records, and no disk says in which epoch */
 	bool joins_before_epoch_start;
 	bool empty_log_is_silent;
@@ -113,6 +114,7 @@ typedef struct PgBroker
 typedef struct Claim
 {
 	int64_t incarnation;
+	int64_t broker_epoch; /* of the process that knew the leader, its epoch and the ISR */
 	int leader;
 	int32_t leader_epoch, partition_epoch;
 	int32_t heard_epoch; /* the highest leader epoch that it has heard of since */

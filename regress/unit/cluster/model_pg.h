@@ -255,7 +255,9 @@ pg_settle(World *w)
 										   : q->settled_epoch;
 	isr = (is_newer ? newest->isr : q->isr) & ~lost;
 	in_office = leader >= 0 && (live & ONE(leader)) != 0 && w->pg.claims[leader].leader == leader &&
-				w->pg.claims[leader].leader_epoch == epoch && top_log <= epoch;
+				w->pg.claims[leader].leader_epoch == epoch && top_log <= epoch &&
+				(w->pg.claims[leader].broker_epoch == w->pg.brokers[leader].epoch ||
+				 w->rules.dead_process_is_in_office);
 	/* A log knows of a leader that nobody remembers. */
 	if (top_log > epoch)
 		isr = (ONE(w->n) - 1) & ~lost;
@@ -294,10 +296,24 @@ pg_settle(World *w)
 static void
 pg_claim(World *w, int id, const Claim *claim)
 {
+	Claim *kept = &w->pg.claims[id];
+	Claim was = *kept;
+
 	if (is_settled(w))
 		return;
-	w->pg.claims[id] = *claim;
-	w->pg.claims[id].incarnation = w->pg.incarnation;
+	*kept = *claim;
+	kept->incarnation = w->pg.incarnation;
+	kept->broker_epoch = w->pg.brokers[id].epoch;
+	/* What an earlier process of it knew may be the only word of it; but that one does not lead any more. */
+	if (was.incarnation == kept->incarnation &&
+		(was.partition_epoch > claim->partition_epoch ||
+		 (was.partition_epoch == claim->partition_epoch && was.leader_epoch > claim->leader_epoch)))
+	{
+		was.last_epoch = claim->last_epoch;
+		was.log_end = claim->log_end;
+		was.heard_epoch = was.heard_epoch > claim->heard_epoch ? was.heard_epoch : claim->heard_epoch;
+		*kept = was;
+	}
 	say(w, "broker %d claims leader %d epoch %d @%d, ISR %x, log (%d, %d)", id, claim->leader,
 		claim->leader_epoch, claim->partition_epoch, claim->isr, claim->last_epoch, claim->log_end);
 	pg_settle(w);
