@@ -16,8 +16,9 @@
 #include "brokerd/storage/file_io.h"
 #include "brokerd/storage/manager.h"
 
-#define WRITE_IOV      64
-#define PUSH_OUT_BYTES (8 * 1024 * 1024)
+#define WRITE_IOV       64
+#define PUSH_OUT_BYTES  (8 * 1024 * 1024)
+#define PUSH_OUT_BEHIND (128 * 1024 * 1024)
 
 WriteOp *
 writer_op(LogManager *m, OpKind kind, Log *log, LogSegment *segment)
@@ -151,14 +152,17 @@ write_all(int fd, struct iovec *iov, int n, int64_t pos)
 	return 0;
 }
 
-/* With flush.messages the kernel is asked to start early, or it stalls everybody at dirty_ratio. */
+/*
+ * With flush.messages the kernel is asked to start early, or it stalls everybody at dirty_ratio; but behind the end, so
+ * that a burst does not wait for the disk.
+ */
 static void
 push_out(LogSegment *s, int fd, int32_t end)
 {
-	if (s->sync.unpushed < PUSH_OUT_BYTES)
+	if (s->sync.unpushed < PUSH_OUT_BEHIND + PUSH_OUT_BYTES)
 		return;
-	sync_file_range(fd, end - s->sync.unpushed, s->sync.unpushed, SYNC_FILE_RANGE_WRITE);
-	s->sync.unpushed = 0;
+	sync_file_range(fd, end - s->sync.unpushed, s->sync.unpushed - PUSH_OUT_BEHIND, SYNC_FILE_RANGE_WRITE);
+	s->sync.unpushed = PUSH_OUT_BEHIND;
 }
 
 /* Writes a run of ops that are adjacent in one file.  Returns the first op behind the run. */
