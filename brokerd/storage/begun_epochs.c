@@ -96,9 +96,8 @@ write_run(Job *job)
 	if (j->ok)
 		b->size += (int64_t) len;
 	else
-		log_msg(LOG_ERROR, "storage",
-				"%s/" BEGUN_EPOCHS_FILE " cannot be written: %s; what new leaders commit waits for it",
-				j->m->dir, text == NULL ? "out of memory" : strerror(errno));
+		log_msg(LOG_ERROR, "storage", "%s/%s cannot be written: %s; what new leaders commit waits for it",
+				j->m->dir, BEGUN_EPOCHS_FILE, text == NULL ? "out of memory" : strerror(errno));
 	free(text);
 }
 

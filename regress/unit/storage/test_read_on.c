@@ -189,6 +189,8 @@ test_same_bytes(const char *folder)
 	Known *k = malloc(sizeof(*k) * BATCHES);
 	uint32_t seed = 7;
 	int32_t pos = 0;
+	int64_t at = 0;
+	int waited = 0, reads = 0;
 	Harness h;
 	Log *log;
 
@@ -215,29 +217,25 @@ test_same_bytes(const char *folder)
 	check_reads(&h, log, k, BATCHES, folder);
 	is_int(harness_count_batches(&h, log, 0, 5000), BATCHES, "small fetches from the start");
 	is_int(harness_count_batches(&h, log, 0, 50000), BATCHES, "larger ones");
-	if (cache_is_told(h.dir))
+	for (; at < log_written_end(log); at = h.slice.next_offset, reads++)
 	{
-		int64_t at = 0;
-		int waited = 0, reads = 0;
+		LogRead r = {.offset = at, .limit_offset = INT64_MAX, .max_bytes = 20000, .at_least_one = true};
 
-		for (; at < log_written_end(log); at = h.slice.next_offset, reads++)
+		h.answered = false;
+		if (log_read(log, &r, &h.slice, &h.error, harness_read_done, &h) == LOG_READ_PENDING)
 		{
-			LogRead r = {.offset = at, .limit_offset = INT64_MAX, .max_bytes = 20000, .at_least_one = true};
-
-			h.answered = false;
-			if (log_read(log, &r, &h.slice, &h.error, harness_read_done, &h) == LOG_READ_PENDING)
-			{
-				waited++;
-				harness_wait(&h, h.answered);
-			}
-			at = h.slice.next_offset;
-			log_slice_release(&h.slice);
-			h.slice.next_offset = at;
+			waited++;
+			harness_wait(&h, h.answered);
 		}
-		ok(waited <= 4, "from the start, %d reads: %d needed a reader thread", reads, waited);
+		at = h.slice.next_offset;
+		log_slice_release(&h.slice);
+		h.slice.next_offset = at;
 	}
+	/* Elsewhere a thread reads, as the loop must not wait for a disk. */
+	if (cache_is_told(h.dir))
+		ok(waited <= 4, "%s: from the start, %d reads: %d needed a reader thread", folder, reads, waited);
 	else
-		ok(true, "reads on the loop # SKIP %s does not tell what is in the page cache", folder);
+		ok(waited > 4, "%s: %d of %d reads are a reader thread's", folder, waited, reads);
 	harness_close(&h);
 	harness_open(&h);
 	log = harness_log(&h, "t", 0);
