@@ -166,7 +166,7 @@ SELECT fx.register(4, process => 44);
 \o /dev/null
 SELECT fx.topic('lost', '{3,4}');
 UPDATE broker_internal.partitions SET incarnation = 0, leader = NULL WHERE topic_id = fx.topic_id('lost');
-INSERT INTO broker_internal.partition_claims SELECT fx.topic_id('lost'), 0, 4, c.pg_incarnation, 3, 7, 9, '{3,4}', 7, 100 FROM broker_internal.cluster c;
+INSERT INTO broker_internal.partition_claims SELECT fx.topic_id('lost'), 0, 4, c.pg_incarnation, 1, 3, 7, 9, '{3,4}', 7, 100 FROM broker_internal.cluster c;
 SELECT broker.elect_leaders('lost', '{0}', unclean => true);
 SELECT fx.tick();
 \o
