@@ -109,19 +109,8 @@ push(LogManager *m, BegunJob *j)
 }
 
 static void
-write_done(Job *job)
+finish(BegunJob *j)
 {
-	BegunJob *j = (BegunJob *) job, *next;
-	LogManager *m = j->m;
-	BegunEpochs *b = &m->begun;
-
-	b->running = false;
-	if (!j->ok && !m->closing)
-	{
-		b->failed = j;
-		b->retry_ms = m->wall_ms + RETRY_MS;
-		return;
-	}
 	for (int i = 0; i < j->n; i++)
 	{
 		BegunRow *r = &j->rows[i];
@@ -138,6 +127,23 @@ write_done(Job *job)
 	}
 	free(j->rows);
 	free(j);
+}
+
+static void
+write_done(Job *job)
+{
+	BegunJob *j = (BegunJob *) job, *next;
+	LogManager *m = j->m;
+	BegunEpochs *b = &m->begun;
+
+	b->running = false;
+	if (!j->ok && !m->closing)
+	{
+		b->failed = j;
+		b->retry_ms = m->wall_ms + RETRY_MS;
+		return;
+	}
+	finish(j);
 	if ((next = b->next) != NULL)
 	{
 		b->next = NULL;
@@ -333,22 +339,20 @@ begun_epochs_start(LogManager *m)
 	return work_queue_start(&m->begun.queue, 1, "log-epochs", &m->completions);
 }
 
+/* What waits to be tried again is given up, and what waits behind it; the next start finds the older epoch. */
 void
 begun_epochs_stop(LogManager *m)
 {
-	if (m->begun.queue.nthreads > 0)
-		work_queue_stop(&m->begun.queue);
-}
+	BegunEpochs *b = &m->begun;
 
-static void
-drop(BegunJob *j)
-{
-	if (j == NULL)
+	if (b->queue.nthreads > 0)
+		work_queue_stop(&b->queue);
+	if (b->failed == NULL)
 		return;
-	for (int i = 0; i < j->n; i++)
-		j->rows[i].log->jobs--;
-	free(j->rows);
-	free(j);
+	finish(b->failed);
+	if (b->next != NULL)
+		finish(b->next);
+	b->failed = b->next = NULL;
 }
 
 void
@@ -360,9 +364,6 @@ begun_epochs_remove(LogManager *m)
 void
 begun_epochs_close(LogManager *m)
 {
-	drop(m->begun.next);
-	drop(m->begun.failed);
-	m->begun.next = m->begun.failed = NULL;
 	if (m->begun.fd >= 0)
 		close(m->begun.fd);
 	m->begun.fd = -1;

@@ -278,6 +278,16 @@ test_failed_sync(void)
 	ok(log_epoch_is_kept(log, 4, 1) && log_epoch_is_kept(other, 4, 1),
 	   "it is tried again, with what came meanwhile");
 	is_int(latest_after_crash(&h, "u"), 4, "and is there");
+	faultfs_rules("fdatasync begun-epochs EIO\n");
+	log_keep_epoch(log, 5);
+	for (int i = 0; i < 5; i++)
+		harness_turn(&h);
+	log_keep_epoch(other, 5);
+	log_manager_delete(h.m, other);
+	harness_close(&h);
+	faultfs_rules("");
+	ok(harness_open(&h), "a stop does not wait for it");
+	is_int(log_latest_epoch(harness_log(&h, "t", 0)), 5, "and leaves the epoch in its file");
 	harness_close(&h);
 	harness_remove(h.dir);
 }
