@@ -119,16 +119,17 @@ batch_count(const uint8_t *b)
 	return (int32_t) get_be32(b + 57);
 }
 
+/* Offsets of batches that nobody has checked yet may be anything: they wrap, as everywhere. */
 static inline int64_t
 batch_last_offset(const uint8_t *b)
 {
-	return batch_base_offset(b) + batch_last_offset_delta(b);
+	return (int64_t) ((uint64_t) batch_base_offset(b) + (uint64_t) batch_last_offset_delta(b));
 }
 
 static inline int64_t
 batch_next_offset(const uint8_t *b)
 {
-	return batch_last_offset(b) + 1;
+	return (int64_t) ((uint64_t) batch_last_offset(b) + 1);
 }
 
 /* Sequences wrap: 2147483646 and three records end at 0. */

@@ -30,6 +30,9 @@ copy_dir(const char *from, const char *to)
 	struct dirent *e;
 	char a[600], b[600];
 
+	/* A folder that the deleter removes meanwhile is gone. */
+	if (dh == NULL)
+		return;
 	mkdir(to, 0755);
 	while ((e = readdir(dh)) != NULL)
 	{
