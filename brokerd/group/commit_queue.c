@@ -41,12 +41,11 @@ struct CommitQueue
 	EntryList waiting; /* oldest first */
 	EntryList out;
 	bool is_out;
-	uint32_t batches; /* numbers given */
-	CommitOut *rows;  /* of the batch that is out */
-	int32_t rows_cap;
+	uint32_t batches;      /* numbers given */
+	CommitOut *rows;       /* of the batch that is out */
 	struct Sorted *sorted; /* while it is made */
-	int32_t sorted_cap;
-	Entry *free_entries; /* of ENTRY_SIZE bytes each */
+	int32_t rows_cap;      /* of both */
+	Entry *free_entries;   /* of ENTRY_SIZE bytes each */
 	int32_t n_free_entries;
 	CommitBatch batch;
 };
@@ -271,10 +270,11 @@ fill_batch(CommitQueue *q, int32_t rows)
 	int32_t n = 0;
 	int32_t kept = 0;
 
-	if (rows > q->sorted_cap)
+	if (rows > q->rows_cap)
 	{
 		q->sorted = group_realloc(q->sorted, (size_t) rows * sizeof(*q->sorted));
-		q->sorted_cap = rows;
+		q->rows = group_realloc(q->rows, (size_t) rows * sizeof(*q->rows));
+		q->rows_cap = rows;
 	}
 	sorted = q->sorted;
 	for (const Entry *e = q->out.first; e != NULL; e = e->next)
@@ -284,11 +284,6 @@ fill_batch(CommitQueue *q, int32_t rows)
 	}
 	if (n > 1)
 		qsort(sorted, (size_t) n, sizeof(*sorted), compare_sorted);
-	if (rows > q->rows_cap)
-	{
-		q->rows = group_realloc(q->rows, (size_t) rows * sizeof(*q->rows));
-		q->rows_cap = rows;
-	}
 	for (int32_t i = 0; i < n; i++)
 	{
 		/* The last one of a key wins. */

@@ -72,11 +72,10 @@ typedef struct IndexTail
 /* Owned by the writer thread (and by a worker while the segment is in a sync round). */
 typedef struct SegmentSync
 {
-	bool dirty;       /* on the writer's dirty list */
-	bool new_file;    /* its directory entry is not synced yet */
-	int64_t end;      /* what a sync that starts now covers */
-	int32_t unpushed; /* bytes since sync_file_range, flush.messages only */
-	int64_t bytes;    /* written since the last round that took it */
+	bool dirty;      /* on the writer's dirty list */
+	bool new_file;   /* its directory entry is not synced yet */
+	int64_t end;     /* what a sync that starts now covers */
+	int32_t pending; /* bytes written, and neither pushed out nor taken by a round */
 	LogSegment *next;
 	int64_t round_end; /* what the running round covers */
 	LogSegment *round_next;

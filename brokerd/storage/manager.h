@@ -140,6 +140,5 @@ void log_changed_flush(LogManager *m);
 bool directory_lock(LogManager *m, Err *err);
 /* Any thread, before anything under the directory changes. */
 void directory_mark_unclean(LogManager *m);
-bool directory_sync(const char *path); /* fsync of a folder */
 
 #endif

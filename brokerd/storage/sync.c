@@ -27,7 +27,6 @@ syncer_mark_dirty(LogManager *m, LogSegment *s)
 {
 	Writer *w = &m->writer;
 
-	s->sync.unpushed = 0;
 	if (s->sync.dirty)
 		return;
 	s->sync.dirty = true;
@@ -128,8 +127,8 @@ syncer_start_round(LogManager *m, bool queue_is_empty)
 	for (LogSegment *s = files; s != NULL; s = s->sync.next)
 	{
 		s->sync.dirty = false;
-		bytes += s->sync.bytes;
-		s->sync.bytes = 0;
+		bytes += s->sync.pending;
+		s->sync.pending = 0;
 		s->sync.round_end = s->sync.end;
 		s->sync.round_next = s->sync.next;
 	}

@@ -159,10 +159,10 @@ write_all(int fd, struct iovec *iov, int n, int64_t pos)
 static void
 push_out(LogSegment *s, int fd, int32_t end)
 {
-	if (s->sync.unpushed < PUSH_OUT_BEHIND + PUSH_OUT_BYTES)
+	if (s->sync.pending < PUSH_OUT_BEHIND + PUSH_OUT_BYTES)
 		return;
-	sync_file_range(fd, end - s->sync.unpushed, s->sync.unpushed - PUSH_OUT_BEHIND, SYNC_FILE_RANGE_WRITE);
-	s->sync.unpushed = PUSH_OUT_BEHIND;
+	sync_file_range(fd, end - s->sync.pending, s->sync.pending - PUSH_OUT_BEHIND, SYNC_FILE_RANGE_WRITE);
+	s->sync.pending = PUSH_OUT_BEHIND;
 }
 
 /* Writes a run of ops that are adjacent in one file.  Returns the first op behind the run. */
@@ -198,14 +198,11 @@ write_run(LogManager *m, WriteOp *first)
 		return end;
 	}
 	s->sync.end = last->end_offset;
-	s->sync.bytes += next_pos - first->pos;
+	s->sync.pending += next_pos - first->pos;
 	if (sync)
 		syncer_mark_dirty(m, s);
 	else
-	{
-		s->sync.unpushed += next_pos - first->pos;
 		push_out(s, fd, next_pos);
-	}
 	return end;
 }
 
