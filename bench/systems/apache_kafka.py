@@ -9,6 +9,7 @@ import re
 import subprocess
 
 import kafka
+from pgbroker_cluster import free_port
 
 from bench.systems.system import NotServing, System, wait_until
 
@@ -75,8 +76,8 @@ class ApacheKafka(System):
         """Ports, folders and formatted storage: all that comes before the first start."""
         self.classpath = kafka.classpath()
         for node in range(1, self.nodes + 1):
-            self.client_ports[node] = kafka_port(self.taken())
-            self.controller_ports[node] = kafka_port(self.taken())
+            self.client_ports[node] = free_port()
+            self.controller_ports[node] = free_port()
         formatting = []
         for node in range(1, self.nodes + 1):
             os.makedirs(self.node_folder(node))
@@ -88,9 +89,6 @@ class ApacheKafka(System):
                 cwd=self.node_folder(node), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT))
         if any(process.wait() for process in formatting):
             raise NotServing(f"Apache Kafka's storage in {self.folder} could not be formatted")
-
-    def taken(self):
-        return {*self.client_ports.values(), *self.controller_ports.values()}
 
     def start(self):
         if not self.client_ports:
@@ -197,12 +195,3 @@ def quorum_role(text):
     """(role, epoch) of the last change that a log has; (None, -1) without any."""
     found = LEADS.findall(text)
     return (found[-1][0], int(found[-1][1])) if found else (None, -1)
-
-
-def kafka_port(taken):
-    """A port that is free, outside of the range of outgoing connections, and not one of `taken`."""
-    from pgbroker_cluster import free_port
-    port = free_port()
-    while port in taken:
-        port = free_port()
-    return port

@@ -29,6 +29,8 @@ import subprocess
 import sys
 import time
 
+from pgbroker_cluster import free_port
+
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'kafka')
 CLUSTER_ID = 'cGdfYnJva2VyLWp1ZGdlMQ'
 START_TIMEOUT = 90
@@ -151,12 +153,6 @@ def java(*args, heap='256m', level='ERROR'):
     config = os.path.join(HERE, 'log4j2.xml')
     return (['java', f'-Xmx{heap}', *JVM, f'-Dlog4j2.configurationFile={config}', f'-Djudge.level={level}', '-cp', classpath(), 'Judge']
             + list(args))
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(('127.0.0.1', 0))
-        return s.getsockname()[1]
 
 
 def ask(port, key, api_version, body):

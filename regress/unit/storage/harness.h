@@ -391,4 +391,13 @@ harness_path(const Harness *h, const char *log, const char *file)
 	return path;
 }
 
+/* Of a file, in bytes; -1: it is not there. */
+__attribute__((unused)) static off_t
+size_of(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 ? st.st_size : -1;
+}
+
 #endif

@@ -13,9 +13,7 @@
 static off_t
 file_size(const Harness *h)
 {
-	struct stat st;
-
-	return stat(harness_path(h, "", BEGUN_EPOCHS_FILE), &st) == 0 ? st.st_size : -1;
+	return size_of(harness_path(h, "", BEGUN_EPOCHS_FILE));
 }
 
 /* Each topic with an id of its own. */

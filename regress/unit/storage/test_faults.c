@@ -10,14 +10,6 @@
 
 #define SEG0 "00000000000000000000.log"
 
-static off_t
-size_of(const char *path)
-{
-	struct stat st;
-
-	return stat(path, &st) == 0 ? st.st_size : -1;
-}
-
 /* A9(a): a failed fdatasync is final; nothing that a later one says is believed. */
 static void
 test_failed_sync(void)

@@ -4,14 +4,6 @@
  */
 #include "regress/unit/storage/crash_copy.h"
 
-static off_t
-size_of(const char *path)
-{
-	struct stat st;
-
-	return stat(path, &st) == 0 ? st.st_size : -1;
-}
-
 #define SEG0 "00000000000000000000.log"
 
 static void

@@ -8,14 +8,6 @@
 
 #define SEG0 "00000000000000000000.log"
 
-static off_t
-size_of(const char *path)
-{
-	struct stat st;
-
-	return stat(path, &st) == 0 ? st.st_size : -1;
-}
-
 /* How many names in a folder end with `suffix`. */
 static int
 count_names(const char *dir, const char *suffix)
