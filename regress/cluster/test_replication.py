@@ -12,7 +12,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "regress", "lib"))
 from kafka_client import KafkaError
 from pgbroker_cluster import Cluster, wait_for
-from replicated import Replicated, high_watermark, refusal
+from replicated import BROKER, Replicated, high_watermark, refusal, wait_known
 from tap import Tap
 
 NOT_LEADER, NOT_ENOUGH, AUTHORIZATION, STALE_EPOCH = 6, 19, 31, 77
@@ -84,10 +84,14 @@ def away_and_back(t, c):
 
 def emptied_disk(t, c):
     """A3: a disk that is not the one before counts for nothing until it has everything."""
-    topic = Replicated(c, "emptied", config=MIN_2)
+    rate, slow = "follower.replication.throttled.rate", 64 << 10
+    topic = Replicated(c, "emptied", config={**MIN_2, "follower.replication.throttled.replicas": "*"})
     for i in range(30):
         topic.produce(os.urandom(100_000))
     broker = c.broker(topic.followers()[0])
+    # It stays on the way for as long as we look.
+    c.sql(f"SELECT broker.alter_broker({broker.id}, '{{\"{rate}\": {slow}}}')")
+    wait_known(c, broker.id, BROKER, str(broker.id), rate, slow)
     size = len(topic.bytes_of(broker.id))
     # One statement, so one snapshot: the registration takes the broker out of the ISR and gives it its epoch in one
     # transaction, which two statements could have between them.
@@ -98,19 +102,19 @@ def emptied_disk(t, c):
     shutil.rmtree(broker.data)
     os.makedirs(broker.data)
     broker.start(wait=False)
-    too_early = []
 
-    def back():
-        # The ISR first: what a log has only grows.
+    def in_isr():
         (isr, epoch), = c.sql(query)
-        in_isr = epoch != before and str(broker.id) in isr.strip("{}").split(",")
-        has = len(topic.bytes_of(broker.id))
-        if in_isr and has < size:
-            too_early.append(has)
-        return in_isr
+        return epoch != before and str(broker.id) in isr.strip("{}").split(",")
 
-    wait_for(back, 30, "the emptied broker is back in the ISR")
-    t.equal(too_early, [], "a follower with an emptied disk is in the ISR only once it has everything")
+    wait_for(lambda: len(topic.bytes_of(broker.id)) > 0, 20, "the copy has begun")
+    too_early = [in_isr() for _ in range(10)]
+    has = len(topic.bytes_of(broker.id))
+    t.ok(has < size, "an emptied disk is being copied to") or t.note(f"{has} of {size} bytes")
+    t.equal(too_early, [False] * 10, "and is not in the ISR before it has everything")
+    c.sql(f"SELECT broker.alter_broker({broker.id}, '{{\"{rate}\": null}}')")
+    wait_for(in_isr, 30, "the emptied broker is back in the ISR")
+    t.equal(len(topic.bytes_of(broker.id)), size, "when it is in the ISR again it has everything")
     events = c.sql(f"SELECT details ->> 'disk' FROM broker.events WHERE kind = 'broker.registered' AND broker_id = {broker.id} "
                    "ORDER BY event_id DESC LIMIT 1")
     t.equal(events, [("another",)], "and the events say that it came with another disk")

@@ -9,9 +9,8 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "regress", "lib"))
 import kafka
-from kafka_client import Connection
 from pgbroker_cluster import Cluster, wait_for
-from replicated import Replicated
+from replicated import BROKER, TOPIC, Replicated, wait_known
 from tap import Tap
 
 MB = 1 << 20
@@ -39,17 +38,6 @@ def move(c, topic, replicas, partition=0, more=""):
     return time.monotonic() - begun
 
 
-def wait_known(c, broker, resource, name, key, value):
-    """Until a broker itself acts on a config."""
-    def known():
-        with Connection(c.broker(broker).address) as k:
-            answer = k.call("DescribeConfigs", 4, {"resources": [{"resource_type": resource, "resource_name": name, "configuration_keys": [key]}],
-                                                   "include_synonyms": False, "include_documentation": False})
-        return answer["results"][0]["configs"][0]["value"] == str(value)
-
-    wait_for(known, 10, f"broker {broker} knows {key} of {name}")
-
-
 def limited(t, c, side, brokers):
     """A copy of 8 MB at 2 MB/s, limited on one side only."""
     name = f"by-{side}"
@@ -60,11 +48,11 @@ def limited(t, c, side, brokers):
     wait_for(lambda: not os.path.exists(os.path.join(c.broker(3).data, f"{name}-0")), 30, "the log of broker 3 is gone")
     for broker in brokers:
         c.sql(f"SELECT broker.alter_broker({broker}, '{{\"{side}.replication.throttled.rate\": {2 * MB}}}')")
-        wait_known(c, broker, 4, str(broker), f"{side}.replication.throttled.rate", 2 * MB)
+        wait_known(c, broker, BROKER, str(broker), f"{side}.replication.throttled.rate", 2 * MB)
     entry = "0:1" if side == "leader" else "0:3"
     c.sql(f"SELECT broker.alter_topic('{name}', '{{\"{side}.replication.throttled.replicas\": \"{entry}\"}}')")
     for broker in (1, 3):
-        wait_known(c, broker, 2, name, f"{side}.replication.throttled.replicas", entry)
+        wait_known(c, broker, TOPIC, name, f"{side}.replication.throttled.replicas", entry)
     slow = move(c, name, [1, 2, 3])
     t.note(f"8 MB: {free:.2f} s without a throttle, {slow:.2f} s at 2 MB/s")
     # the first window's worth goes at once
@@ -84,9 +72,9 @@ def in_sync(t, c):
         c.sql(f"SELECT broker.alter_topic('hot', '{{\"{key}.replicas\": \"*\"}}')")
         for broker in (1, 2, 3):
             c.sql(f"SELECT broker.alter_broker({broker}, '{{\"{key}.rate\": {64 << 10}}}')")
-            wait_known(c, broker, 4, str(broker), f"{key}.rate", 64 << 10)
+            wait_known(c, broker, BROKER, str(broker), f"{key}.rate", 64 << 10)
     for broker in (1, 2, 3):
-        wait_known(c, broker, 2, "hot", f"{LEADER}.replicas", "*")
+        wait_known(c, broker, TOPIC, "hot", f"{LEADER}.replicas", "*")
     c.sql("SELECT broker.reassign_partitions('hot', '{1}', '{1,2,3}')")
     c.wait_sql("SELECT adding FROM broker.reassignments WHERE topic = 'hot'", [("{3}",)], 10)
     took = fill(topic, 4)
@@ -106,18 +94,18 @@ def from_sql(t, c):
     slow = move(c, "asked", [2, 3], more=f", throttle => {2 * MB}")
     t.ok(2.5 < slow < 6, f"reassign_partitions with a throttle of 2 MB/s: 8 MB in {slow:.2f} s")
     for broker in (1, 2, 3):
-        wait_known(c, broker, 2, "asked", f"{LEADER}.replicas", "")
-        wait_known(c, broker, 4, str(broker), f"{LEADER}.rate", NO_LIMIT)
+        wait_known(c, broker, TOPIC, "asked", f"{LEADER}.replicas", "")
+        wait_known(c, broker, BROKER, str(broker), f"{LEADER}.rate", NO_LIMIT)
     t.ok(True, "when it is done, so is the throttle")
     fast = move(c, "asked", [1, 2])
     t.ok(fast < 2.5, f"back without one: {fast:.2f} s")
     c.sql("SELECT broker.reassign_partitions('asked', '{0}', '{2,3}', throttle => 1000)")
-    wait_known(c, 2, 2, "asked", f"{LEADER}.replicas", "0:1,0:2")
-    wait_known(c, 2, 4, "2", f"{FOLLOWER}.rate", 1000)
+    wait_known(c, 2, TOPIC, "asked", f"{LEADER}.replicas", "0:1,0:2")
+    wait_known(c, 2, BROKER, "2", f"{FOLLOWER}.rate", 1000)
     c.sql("SELECT broker.cancel_reassignment('asked')")
     c.wait_sql("SELECT count(*) FROM broker.reassignments", [("0",)], 10)
-    wait_known(c, 2, 2, "asked", f"{LEADER}.replicas", "")
-    wait_known(c, 2, 4, "2", f"{FOLLOWER}.rate", NO_LIMIT)
+    wait_known(c, 2, TOPIC, "asked", f"{LEADER}.replicas", "")
+    wait_known(c, 2, BROKER, "2", f"{FOLLOWER}.rate", NO_LIMIT)
     t.ok(True, "nor does anything stay of one that is taken back")
 
 

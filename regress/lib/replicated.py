@@ -7,6 +7,7 @@
     topic.produce(b"x", b"y", acks=-1)             -> offset; sent again while the answer is retriable and `patience` lasts
     topic.values()                                 all of it, from its start, by Fetch
     topic.differing()                              [] when the replicas are equal byte for byte up to the end
+    wait_known(c, 1, TOPIC, "t", key, value)       until broker 1 itself acts on a config of that resource (TOPIC, BROKER)
 """
 import json
 import os
@@ -22,6 +23,7 @@ from kafka_client import Connection, KafkaError
 from pgbroker_cluster import wait_for
 from procs import process_cwd
 
+TOPIC, BROKER = 2, 4 # types of resources in the configs APIs
 RETRIABLE = (3, 5, 6, 7, 19, 56, 74, 76)
 
 
@@ -117,6 +119,17 @@ class Replicated:
 
     def wait_equal(self, seconds=20, partition=0):
         wait_for(lambda: self.differing(partition) == [], seconds, f"the replicas of {self.name}-{partition} are equal")
+
+
+def wait_known(c, broker, resource, name, key, value):
+    """Until a broker itself acts on a config."""
+    def known():
+        with Connection(c.broker(broker).address) as k:
+            answer = k.call("DescribeConfigs", 4, {"resources": [{"resource_type": resource, "resource_name": name, "configuration_keys": [key]}],
+                                                   "include_synonyms": False, "include_documentation": False})
+        return answer["results"][0]["configs"][0]["value"] == str(value)
+
+    wait_for(known, 10, f"broker {broker} knows {key} of {name}")
 
 
 def family(broker):
