@@ -213,6 +213,7 @@ struct Log
 	bool need_resume;    /* the writer dropped ops: tell it to go on once nothing is in flight */
 	bool epochs_dirty;   /* leader-epoch-checkpoint is behind the cache */
 	bool snapshot_dirty; /* producers changed since the last snapshot */
+	bool touched;        /* files or names of it changed since the start: a clean stop puts them on disk */
 	LogConfig config;
 	int64_t start_offset;
 	int64_t wanted_start;        /* raised, not yet durable */

@@ -116,6 +116,7 @@ read_folder(Log *log, Folder *f)
 		{
 			log_path(log, e->d_name, path, sizeof(path));
 			unlink(path);
+			log->touched = true;
 		}
 		else if (ends_with(e->d_name, ".swap"))
 		{
@@ -445,6 +446,7 @@ load_segments(Log *log, const LoadPoints *p, int64_t producers_from, bool *recov
 			continue;
 		if (a.check_crc && i > 0 && i >= log->nsegments - 2)
 			write_snapshot(log, s->base_offset);
+		log->touched = true;
 		if (!log_recover_segment(log, s, &a))
 			return false;
 		if (!last && a.check_crc && !check_continues(log, i))

@@ -315,6 +315,7 @@ log_manager_create(LogManager *m, const char *topic, int topic_len, int32_t part
 	if (config != NULL)
 		log->config = *config;
 	atomic_store(&log->new_dir, true);
+	log->touched = true;
 	segment_push(log, segment_new(log, 0));
 	if (!create_files(log, err))
 	{

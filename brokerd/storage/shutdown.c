@@ -17,6 +17,8 @@
 #include "brokerd/storage/producer_snapshot.h"
 #include "brokerd/storage/read.h"
 
+#define STOP_BY_LOG 16 /* up to so many logs a stop syncs each of them */
+
 void
 shutdown_threads(LogManager *m)
 {
@@ -121,6 +123,60 @@ write_logs(LogManager *m)
 	return ok;
 }
 
+static bool
+sync_if_there(int dir_fd, const char *name)
+{
+	return file_sync_at(dir_fd, name) || errno == ENOENT;
+}
+
+/* What of the log is not known to be on disk: all but the sealed segments that the recovery point has passed. */
+static bool
+sync_log(Log *log)
+{
+	static const char *const suffixes[] = {".log", ".index", ".timeindex", ".txnindex"};
+	char name[64];
+	int dir_fd = log_open_dir(log);
+	bool ok = dir_fd >= 0;
+
+	for (int i = log->nsegments - 1; ok && i >= 0; i--)
+	{
+		const LogSegment *s = log->segments[i];
+
+		for (int k = 0; ok && !(s->sealed && s->index_synced) && k < 4; k++)
+		{
+			segment_file_name(s, suffixes[k], name, sizeof(name));
+			ok = sync_if_there(dir_fd, name);
+		}
+	}
+	snprintf(name, sizeof(name), "%020" PRId64 ".snapshot", log->stop_snapshot);
+	ok = ok && (log->stop_snapshot < 0 || sync_if_there(dir_fd, name)) &&
+		 sync_if_there(dir_fd, EPOCH_CHECKPOINT) && sync_if_there(dir_fd, "partition.metadata") &&
+		 fsync(dir_fd) == 0;
+	if (dir_fd >= 0)
+		close(dir_fd);
+	return ok;
+}
+
+/*
+ * All that this process wrote.  A syncfs writes out what everybody else has dirty on that file system too, and the
+ * syncs of brokers that go on wait for that: it is for when there is much to sync.
+ */
+static bool
+sync_written(LogManager *m)
+{
+	Log *log, *tmp;
+	int touched = 0;
+
+	HASH_ITER (hh, m->logs, log, tmp)
+		touched += log->touched;
+	if (touched > STOP_BY_LOG)
+		return syncfs(m->dir_fd) == 0;
+	HASH_ITER (hh, m->logs, log, tmp)
+		if (log->touched && log->state != LOG_STATE_OFFLINE && !sync_log(log))
+			return false;
+	return file_sync_at(m->dir_fd, MANIFEST_FILE) && fsync(m->dir_fd) == 0;
+}
+
 /*
  * Nothing was written since a clean start: its manifest still holds, and its marker too, once that names this
  * incarnation, as the directory does since it registered.
@@ -161,7 +217,7 @@ shutdown_clean(LogManager *m)
 		begun_epochs_remove(m);
 	ok = ok && manifest_write(m, &marker.manifest_crc);
 	/* All of it is on disk before the marker says so. */
-	if (ok && syncfs(m->dir_fd) == 0 && clean_marker_write(m->dir, &marker))
+	if (ok && sync_written(m) && clean_marker_write(m->dir, &marker))
 		return;
 	log_msg(LOG_WARNING, "storage", "%s is not marked as cleanly stopped: the next start will recover",
 			m->dir);

@@ -112,6 +112,7 @@ cut_segment(LogSegment *s, int32_t pos, int64_t end, Err *err)
 	int fd = segment_fd(s, true, NULL);
 	BatchScan sc;
 
+	log->touched = true;
 	if (fd < 0 || ftruncate(fd, pos) != 0)
 		return err_set(err, KERR_KAFKA_STORAGE_ERROR, errno, "%s cannot be truncated: %s", log->name,
 					   strerror(errno));

@@ -47,6 +47,7 @@ writer_push(LogManager *m, WriteOp *op)
 	Writer *w = &m->writer;
 
 	op->next = NULL;
+	op->log->touched = true;
 	pthread_mutex_lock(&w->mutex);
 	if (w->last != NULL)
 		w->last->next = op;

@@ -362,6 +362,50 @@ test_full_file_system(void)
 	harness_remove(h.dir);
 }
 
+/* Stops with some logs written to, while `rule` holds; whether the stop is said to be clean. */
+static bool
+stops_clean(int logs, const char *rule)
+{
+	Harness h;
+	bool clean;
+
+	harness_init(&h, "stop");
+	harness_open(&h);
+	for (int i = 0; i < logs; i++)
+		for (int k = 0; k < 5; k++)
+			harness_append_synced(&h, harness_log(&h, "t", i),
+								  &(BatchSpec){.value_len = 600, .producer_id = 7, .sequence = k});
+	faultfs_rules(rule);
+	harness_close(&h);
+	faultfs_rules("");
+	clean = access(harness_path(&h, "", ".kafka_cleanshutdown"), F_OK) == 0;
+	harness_remove(h.dir);
+	return clean;
+}
+
+/* A clean stop is one after which all is on disk: of few logs each file by itself, and nobody else's. */
+static void
+test_stop(void)
+{
+	static const char *const files[] = {".log",
+										".index",
+										".timeindex",
+										".snapshot",
+										"leader-epoch-checkpoint",
+										"partition.metadata",
+										"t-1/",
+										".pg_broker-manifest"};
+	char rule[64];
+
+	ok(stops_clean(2, "syncfs * EIO\n"), "a stop with few logs needs no syncfs");
+	ok(!stops_clean(40, "syncfs * EIO\n"), "one with many does");
+	for (int i = 0; i < (int) (sizeof(files) / sizeof(files[0])); i++)
+	{
+		snprintf(rule, sizeof(rule), "fsync %s EIO\n", files[i]);
+		ok(!stops_clean(2, rule), "one of which %s cannot be synced is not clean", files[i]);
+	}
+}
+
 int
 main(void)
 {
@@ -377,6 +421,7 @@ main(void)
 		test_nothing_waits();
 	}
 	test_told_once();
+	test_stop();
 	test_create();
 	test_full_file_system();
 	test_stuck();
