@@ -23,9 +23,8 @@ enum
 {
 	TICK_MS = 100,
 	MAKE_LOGS_MS = 250, /* in a turn, when thousands come at once; everybody else waits meanwhile */
-	HANDOVER_MS = 400,  /* for PostgreSQL to move leaderships */
-	TELL_MS = 100,      /* then, for clients to be told of the new leaders (KIP-951) before connections end */
-	ANSWER_MS = 800     /* for what was accepted to be answered */
+	TELL_MS = 100,      /* for clients to be told of the new leaders (KIP-951) before connections end */
+	ANSWER_MS = 400     /* then, for what was accepted to be answered */
 };
 
 typedef struct Lifecycle
@@ -41,10 +40,12 @@ typedef struct Lifecycle
 	ev_prepare turn_end;
 	ev_idle more_logs;
 	Watchdog *watchdog;
-	int64_t stop_began_ms;
+	int handover_tries;
+	int64_t handover_again_ms; /* 0: a try is under way, or none is needed */
 	bool handed_over;
-	int64_t tell_until_ms; /* 0: there is nobody to name */
-	bool swept;            /* logs without a topic have been looked at */
+	int64_t tell_until_ms;   /* 0: there is nobody to name */
+	int64_t answer_until_ms; /* 0: requests are still taken */
+	bool swept;              /* logs without a topic have been looked at */
 	int exit_code;
 } Lifecycle;
 
@@ -376,6 +377,7 @@ open_listeners(Lifecycle *life, Err *err)
 		.max_idle_ms = config->connections_max_idle_ms < 0 ? INT64_MAX / 2 : config->connections_max_idle_ms,
 		.max_connections = config->max_connections,
 		.max_per_ip = config->max_connections_per_ip,
+		.backlog = config->socket_listen_backlog_size,
 		.send_buffer = config->socket_send_buffer_bytes < 0 ? 0 : (size_t) config->socket_send_buffer_bytes,
 		.receive_buffer =
 			config->socket_receive_buffer_bytes < 0 ? 0 : (size_t) config->socket_receive_buffer_bytes,
@@ -417,28 +419,48 @@ static void
 on_handed_over(void *ctx, const MetaResult *result)
 {
 	Lifecycle *life = ctx;
+	const BrokerConfig *config = life->config;
 
-	(void) result;
+	if (meta_result_status(result) != META_OK &&
+		life->handover_tries <= config->controlled_shutdown_max_retries)
+	{
+		life->handover_again_ms = clock_boot_ms() + config->controlled_shutdown_retry_backoff_ms;
+		return;
+	}
 	life->handed_over = true;
 	if (has_successors(&life->broker))
 		life->tell_until_ms = clock_boot_ms() + TELL_MS;
+}
+
+/* PostgreSQL moves the leaderships. */
+static void
+hand_over(Lifecycle *life)
+{
+	life->handover_again_ms = 0;
+	life->handover_tries++;
+	meta_stop_broker(life->broker.meta, clock_boot_ms() + life->config->controlled_shutdown_retry_backoff_ms,
+					 on_handed_over, life);
 }
 
 static void
 on_stop_check(struct ev_loop *loop, ev_timer *timer, int revents)
 {
 	Lifecycle *life = timer->data;
-	int64_t now = clock_boot_ms(), elapsed = now - life->stop_began_ms;
+	int64_t now = clock_boot_ms();
 
 	(void) revents;
-	if ((!life->handed_over && elapsed < HANDOVER_MS) || now < life->tell_until_ms)
+	if (life->handover_again_ms > 0 && now >= life->handover_again_ms)
+		hand_over(life);
+	if (!life->handed_over || now < life->tell_until_ms)
 		return;
 	/* Leaderships have moved, or nobody answers: take no more, answer what is here. */
+	if (life->answer_until_ms == 0)
+		life->answer_until_ms = now + ANSWER_MS;
 	net_server_quiesce(life->broker.net);
 	groups_stop(life->broker.groups);
 	fetch_answer_parked(&life->broker);
 	replica_fetch_answer_parked(&life->broker);
-	if (net_server_idle(life->broker.net) || elapsed >= ANSWER_MS)
+	if (net_server_idle(life->broker.net) || now >= life->answer_until_ms)
 		ev_break(loop, EVBREAK_ALL);
 }
 
@@ -452,11 +474,10 @@ begin_stop(Lifecycle *life, int exit_code)
 	if (broker->stopping)
 		return;
 	broker->stopping = true;
-	life->stop_began_ms = clock_boot_ms();
 	life->handed_over =
 		!life->config->controlled_shutdown_enable || exit_code != 0 || !meta_is_connected(broker->meta);
 	if (!life->handed_over)
-		meta_stop_broker(broker->meta, clock_boot_ms() + HANDOVER_MS, on_handed_over, life);
+		hand_over(life);
 	ev_timer_init(&life->stop_check, on_stop_check, 0., 0.005);
 	life->stop_check.data = life;
 	ev_timer_start(broker->loop, &life->stop_check);

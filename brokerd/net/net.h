@@ -92,6 +92,7 @@ typedef struct NetOptions
 	int64_t max_idle_ms;   /* connections.max.idle.ms */
 	int max_connections;   /* max.connections */
 	int max_per_ip;        /* max.connections.per.ip */
+	int backlog;           /* socket.listen.backlog.size */
 	size_t send_buffer;    /* socket.send.buffer.bytes; 0 = the system's */
 	size_t receive_buffer; /* socket.receive.buffer.bytes; 0 = the system's */
 	void (*on_request)(void *ctx, Request *req);

@@ -17,7 +17,6 @@
 enum
 {
 	ACCEPT_TURN = 64,
-	BACKLOG = 1024,
 	STALLED_FRAME_MS = 30 * 1000 /* a half-sent frame without progress, while memory is short */
 };
 
@@ -252,7 +251,7 @@ open_listener(const struct addrinfo *ai, const NetOptions *opt)
 		size = (int) opt->send_buffer;
 		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 	}
-	if (bind(fd, ai->ai_addr, ai->ai_addrlen) < 0 || listen(fd, BACKLOG) < 0)
+	if (bind(fd, ai->ai_addr, ai->ai_addrlen) < 0 || listen(fd, opt->backlog) < 0)
 	{
 		int saved = errno;
 

@@ -160,6 +160,22 @@ def controlled_shutdown(t, c):
     t.ok(stream.codes <= set(RETRIABLE), "shutdown: no error but retriable ones") or t.note(stream.codes)
 
 
+def slow_shutdown(t, c):
+    """A broker that shuts down waits while PostgreSQL is slow: 1.5 s, as with thousands of partitions, and a try that failed."""
+    topic = Replicated(c, "slow-shutdown")
+    leader = topic.leader()
+    with c.session() as s:
+        s.ask("BEGIN")
+        s.ask("SELECT FROM broker_internal.cluster FOR UPDATE")
+        os.kill(c.broker(leader).pid(), signal.SIGTERM)
+        time.sleep(1.5)
+        t.ok(c.broker(leader).pid(), "a broker that cannot hand over yet is there")
+        s.ask("COMMIT")
+    wait_for(lambda: c.broker(leader).pid() is None, 10, "its end")
+    t.equal(c.sql("SELECT reason FROM broker.events WHERE kind = 'partition.leader' AND object = 'slow-shutdown-0' ORDER BY event_id DESC LIMIT 1"),
+            [(f"broker {leader} shuts down",)], "and it ends once it has")
+
+
 def stale_leader(t, c):
     """A11, A12: what a leader alone took with acks=1 is cut when it comes back as a follower, and what waits in its
     sockets while it hangs is not taken."""
@@ -303,7 +319,7 @@ def unclean(t, c):
     t.equal(topic.values(), [b"0", b"only at 1", b"2"], "who had it comes back as its follower")
 
 
-CASES = (leader_killed, controller_killed, restarted_at_once, leader_hung, controlled_shutdown, the_old_leader_names_the_new,
+CASES = (leader_killed, controller_killed, restarted_at_once, leader_hung, controlled_shutdown, slow_shutdown, the_old_leader_names_the_new,
          leaders_move_before_brokers_go, stale_leader, slow_follower, unclean)
 
 

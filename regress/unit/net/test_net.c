@@ -62,6 +62,7 @@ server_start(Server *s, size_t max_queued, int max_connections)
 					  .max_idle_ms = 600000,
 					  .max_connections = max_connections,
 					  .max_per_ip = 1000,
+					  .backlog = 1024,
 					  .on_request = on_request,
 					  .on_close = on_close,
 					  .ctx = s};
