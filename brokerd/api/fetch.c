@@ -9,7 +9,8 @@
  *
  * Records are slices of segment files, sent by sendfile; nothing here looks into them.
  * v5 log start offsets; v7 sessions (KIP-227); v9 leader epochs; v12 flexible, diverging epochs; v13 topic ids;
- * v15 replica state; v16 leader hints (KIP-951).
+ * v11 a rack, and the replica to read from instead, followers answer consumers (KIP-392); v15 replica state; v16 leader
+ * hints (KIP-951).
  */
 #include "brokerd/api/fetch.h"
 
@@ -17,8 +18,10 @@
 
 #include "brokerd/api/fetch_op.h"
 #include "brokerd/api/handlers.h"
+#include "brokerd/api/nearest.h"
 #include "brokerd/api/replica_fetch.h"
 #include "brokerd/base/clock.h"
+#include "brokerd/cluster/fetcher.h"
 
 static void look_on(FetchOp *op);
 
@@ -99,6 +102,57 @@ may_fetch(const FetchOp *op, const Partition *p)
 		   meta_partition_has_replica(meta_topic_partition(topic, p->index), replica);
 }
 
+/* May this broker answer, and where it may not: who leads, for clients that can be told. */
+static int16_t
+check_reader(FetchPart *part, const Partition *p)
+{
+	const FetchOp *op = part->op;
+	bool as_follower = op->call->version >= 11 && op->request->replica_id < 0;
+	int16_t error = partition_check_reader(p, part->want.current_leader_epoch, as_follower);
+
+	if (error == KERR_NONE && !may_fetch(op, p))
+		error = KERR_NOT_LEADER_OR_FOLLOWER;
+	if (error == KERR_NOT_LEADER_OR_FOLLOWER || error == KERR_FENCED_LEADER_EPOCH)
+	{
+		part->leader = p->leader;
+		part->leader_epoch = p->leader_epoch;
+	}
+	return error;
+}
+
+/* Is the offset one of the log's, and does the client's log agree with it? */
+static int16_t
+check_offset(FetchPart *part, Partition *p)
+{
+	const FetchRequestTopicsPartitions *want = &part->want;
+	int16_t error = KERR_NONE;
+
+	if (!p->leading)
+	{
+		/* Before the logs are compared: one that is behind does not part from the client's. */
+		fetcher_note_reader(p);
+		error = fetcher_check_offset(p, want->fetch_offset);
+	}
+	if (error == KERR_NONE)
+		error = partition_divergence(p, want->last_fetched_epoch, want->fetch_offset, &part->divergence);
+	if (error == KERR_NONE &&
+		(want->fetch_offset < log_start_offset(p->log) || want->fetch_offset > log_appended_end(p->log)))
+		error = KERR_OFFSET_OUT_OF_RANGE;
+	if (error != KERR_NONE)
+		part->divergence.diverged = false;
+	return error;
+}
+
+static void
+take_offsets(FetchPart *part, const Partition *p)
+{
+	int64_t stable = partition_last_stable_offset(p);
+
+	part->high_watermark = partition_readable_end(p);
+	part->last_stable_offset = stable < part->high_watermark ? stable : part->high_watermark;
+	part->log_start_offset = log_start_offset(p->log);
+}
+
 /* False: a cold reader is under way and look_on() goes on later. */
 static bool
 look_at(FetchPart *part)
@@ -113,38 +167,21 @@ look_at(FetchPart *part)
 
 	part->error = KERR_NONE;
 	part->divergence.diverged = false;
-	part->leader = part->leader_epoch = -1;
+	part->leader = part->leader_epoch = part->preferred = -1;
 	part->high_watermark = part->last_stable_offset = part->log_start_offset = -1;
 	if (p != NULL)
-	{
-		error = partition_check_leader(p, want->current_leader_epoch);
-		if (error == KERR_NONE && !may_fetch(op, p))
-			error = KERR_NOT_LEADER_OR_FOLLOWER;
-		if (error == KERR_NOT_LEADER_OR_FOLLOWER || error == KERR_FENCED_LEADER_EPOCH)
-		{
-			part->leader = p->leader;
-			part->leader_epoch = p->leader_epoch;
-		}
-	}
+		error = check_reader(part, p);
+	if (p != NULL && error == KERR_NONE)
+		error = check_offset(part, p);
 	if (p == NULL || error != KERR_NONE)
 	{
 		read_done(part, error, &slice);
 		return true;
 	}
-	error = partition_divergence(p, want->last_fetched_epoch, want->fetch_offset, &part->divergence);
-	if (error == KERR_NONE &&
-		(want->fetch_offset < log_start_offset(p->log) || want->fetch_offset > log_appended_end(p->log)))
-		error = KERR_OFFSET_OUT_OF_RANGE;
-	if (error != KERR_NONE)
-	{
-		part->divergence.diverged = false;
-		read_done(part, error, &slice);
-		return true;
-	}
-	part->high_watermark = partition_high_watermark(p);
-	part->last_stable_offset = partition_last_stable_offset(p);
-	part->log_start_offset = log_start_offset(p->log);
-	if (part->divergence.diverged)
+	take_offsets(part, p);
+	if (op->call->version >= 11 && p->leading && !part->divergence.diverged)
+		part->preferred = nearest_replica(op->call, p, op->request->rack_id, want->fetch_offset);
+	if (part->divergence.diverged || part->preferred >= 0)
 	{
 		op->urgent = true;
 		return true;

@@ -24,6 +24,7 @@ typedef struct FetchPart
 	Divergence divergence;
 	int32_t leader; /* a hint with NOT_LEADER_OR_FOLLOWER; -1 none */
 	int32_t leader_epoch;
+	int32_t preferred; /* the replica to ask instead (nearest.h); -1 none */
 	int64_t high_watermark;
 	int64_t last_stable_offset;
 	int64_t log_start_offset;

@@ -56,6 +56,7 @@ fill_part(FetchPart *part, FetchResponseResponsesPartitions *out, LeaderHints *h
 	out->high_watermark = part->high_watermark;
 	out->last_stable_offset = part->last_stable_offset;
 	out->log_start_offset = part->log_start_offset;
+	out->preferred_read_replica = part->preferred;
 	out->n_aborted_transactions = -1;
 	fetch_fill_records(&part->slice, &part->piece, &out->records);
 	if (part->divergence.diverged)
@@ -71,7 +72,7 @@ fill_part(FetchPart *part, FetchResponseResponsesPartitions *out, LeaderHints *h
 			out->current_leader.leader_epoch = part->leader_epoch;
 		}
 	}
-	if (part->op->request->isolation_level == 1 && part->error == KERR_NONE)
+	if (part->op->request->isolation_level == 1 && part->error == KERR_NONE && part->preferred < 0)
 	{
 		int16_t error;
 		PartitionTopic *topic =
@@ -97,8 +98,8 @@ must_tell(FetchOp *op, FetchSession *session, const FetchPart *part)
 	if (sp == NULL)
 		return true;
 	changed = !op->incremental || part->error != KERR_NONE || part->divergence.diverged ||
-			  part->slice.len > 0 || sp->told_high_watermark != part->high_watermark ||
-			  sp->told_log_start != part->log_start_offset;
+			  part->preferred >= 0 || part->slice.len > 0 ||
+			  sp->told_high_watermark != part->high_watermark || sp->told_log_start != part->log_start_offset;
 	/* After an error everything is told again. */
 	sp->told_high_watermark = part->error == KERR_NONE ? part->high_watermark : -1;
 	sp->told_log_start = part->error == KERR_NONE ? part->log_start_offset : -1;

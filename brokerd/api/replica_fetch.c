@@ -314,6 +314,7 @@ look_at(ReplicaFetch *op, ReplicaPart *part)
 		return read_part(op, part, p, may);
 	replica_part_behind(part, part->told_high_watermark != partition_high_watermark(p) ||
 								  part->told_log_start != log_start_offset(p->log));
+	op->urgent = op->urgent || (part->read_there && part->told_high_watermark < partition_high_watermark(p));
 	return true;
 }
 

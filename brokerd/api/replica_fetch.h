@@ -11,8 +11,10 @@
  *                ▲         └────▶ nothing yet, or only the high watermark ──▶ quiet until something moves ─┐
  *                └──────────────────────────────────────────────────────────────────────────────────────┘
  *
- * A second request of the session ends the wait of the first.  A high watermark alone wakes nobody: it goes with
- * the next answer.
+ * A second request of the session ends the wait of the first.  A high watermark alone is no answer: it goes with the
+ * next one.  It is where the follower has said which one it knows (read_high_watermark), because consumers read there
+ * (KIP-392): else they would see a record as late as the next one comes, and to tell it always would be an answer more
+ * for each record.
  */
 #ifndef BROKERD_API_REPLICA_FETCH_H
 #define BROKERD_API_REPLICA_FETCH_H

@@ -162,7 +162,7 @@ note_progress(ReplicaPart *part, const FetchRequestTopicsPartitions *want)
 	if (want->fetch_offset < log_start_offset(p->log))
 		return KERR_OFFSET_OUT_OF_RANGE;
 	return partition_follower_fetched(s->broker->partitions, p, s->replica_id, s->replica_epoch,
-									  want->fetch_offset);
+									  want->log_start_offset, want->fetch_offset);
 }
 
 void
@@ -189,7 +189,9 @@ replica_session_put(ReplicaSession *s, const WUuid *topic_id, const FetchRequest
 	part->divergence.diverged = false;
 	/* A high watermark comes behind the look at where the logs part, not with an answer before it. */
 	replica_part_behind(part, false);
-	part->told_high_watermark = part->told_log_start = -1;
+	part->read_there = want->read_high_watermark >= 0;
+	part->told_high_watermark = want->read_high_watermark;
+	part->told_log_start = -1;
 	part->error = note_progress(part, want);
 	replica_part_due(part);
 }

@@ -37,6 +37,7 @@ typedef struct ReplicaPart
 	bool held; /* on session->held */
 	struct ReplicaPart *held_prev, *held_next;
 	int64_t told_high_watermark, told_log_start; /* -1: nothing yet */
+	bool read_there; /* consumers read it at the follower: a high watermark alone is an answer */
 	UT_hash_handle hh;
 } ReplicaPart;
 

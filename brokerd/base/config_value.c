@@ -133,7 +133,8 @@ refuse_word(const ConfigOption *o, const char *value, Err *err)
 static bool
 check_words(const ConfigOption *o, const char *value, Err *err)
 {
-	if (o->allowed == NULL)
+	/* What has no default may be given as empty, which is "not set". */
+	if (o->allowed == NULL || (*value == '\0' && o->default_text == NULL))
 		return true;
 	for (const char *p = value;;)
 	{

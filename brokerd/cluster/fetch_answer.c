@@ -43,6 +43,14 @@ tell_truncation(const FetchLane *lane, const Partition *p, int64_t from, int64_t
 	partition_event(lane->r->opt.meta, p, "log.truncated", more);
 }
 
+/* What is here may go: consumers ask the leader until it has found the logs to agree. */
+static void
+stop_readers(Follow *follow)
+{
+	follow->agreed = false;
+	partition_wake_fetches(follow->partition);
+}
+
 static void
 storage_trouble(Follow *follow, const Partition *p, const char *what)
 {
@@ -58,6 +66,7 @@ truncate_to(FetchLane *lane, Follow *follow, int64_t offset)
 	int64_t from = log_appended_end(p->log);
 	Err err;
 
+	stop_readers(follow);
 	if (offset < from)
 		tell_truncation(lane, p, from, offset);
 	if (!log_truncate(p->log, offset, &err))
@@ -86,6 +95,7 @@ start_anew(FetchLane *lane, Follow *follow, int64_t leader_start)
 	Partition *p = follow->partition;
 	Err err;
 
+	stop_readers(follow);
 	log_msg(LOG_WARNING, "cluster",
 			"%s-%d starts anew at %" PRId64
 			": the log of leader %d begins there, behind its own end %" PRId64,
@@ -104,6 +114,7 @@ take_error(FetchLane *lane, Follow *follow, const FetchResponseResponsesPartitio
 {
 	Partition *p = follow->partition;
 
+	stop_readers(follow);
 	switch (part->error_code)
 	{
 		case KERR_OFFSET_OUT_OF_RANGE:
@@ -184,6 +195,7 @@ take_offsets(const FetchLane *lane, Partition *p, const FetchResponseResponsesPa
 		p->high_watermark = hw;
 		log_set_high_watermark(p->log, hw);
 		partition_mark_dirty(lane->r->opt.table, p);
+		partition_wake_fetches(p);
 	}
 	if (part->log_start_offset > log_start_offset(p->log) && part->log_start_offset <= p->high_watermark &&
 		log_raise_start(p->log, part->log_start_offset) != KERR_NONE)
@@ -228,6 +240,8 @@ fetch_lane_take(FetchLane *lane, const WUuid *topic_id, const FetchResponseRespo
 			return;
 	}
 	follow->failures = 0;
+	follow->agreed = true;
+	follow->leader_high_watermark = part->high_watermark;
 	follow->caught_up = log_appended_end(follow->partition->log) >= part->high_watermark;
 	take_offsets(lane, follow->partition, part);
 }

@@ -17,7 +17,8 @@ enum
 	SLOW_SYNC_MS = 10, /* then others are asked for without waiting for it */
 	BACKOFF_FIRST_MS = 20,
 	FRAME_SLACK = 1 << 20,
-	HOLD_MIN_MS = 20 /* of what is throttled */
+	HOLD_MIN_MS = 20,   /* of what is throttled */
+	READ_FOR_MS = 10000 /* behind a consumer's fetch: it is likely to come again */
 };
 
 static void on_open(void *ctx);
@@ -85,6 +86,9 @@ fetch_lane_add(FetchLane *lane, Follow *follow)
 {
 	follow->lane = lane;
 	follow->listed = false;
+	/* A connection that is still to be made has its time. */
+	if (lane->client == NULL)
+		lane->heard_ms = clock_boot_ms();
 	DL_APPEND(lane->follows, follow);
 	if (follow->awaiting >= 0)
 		lane->awaiting++;
@@ -299,6 +303,9 @@ fill_partition(const FetchLane *lane, Follow *f, int32_t max_bytes, FetchRequest
 	out->last_fetched_epoch = log_latest_epoch(p->log);
 	out->log_start_offset = log_start_offset(p->log);
 	out->partition_max_bytes = max_bytes;
+	f->read_told = f->read_ms >= 0 && clock_boot_ms() - f->read_ms < READ_FOR_MS;
+	if (f->read_told)
+		out->read_high_watermark = p->high_watermark;
 	f->listed = true;
 	f->listed_in = lane->correlation_id;
 }
@@ -491,6 +498,7 @@ take_response(FetchLane *lane, const FetchResponse *response, int32_t correlatio
 		return;
 	}
 	lane->backoff_ms = BACKOFF_FIRST_MS;
+	lane->heard_ms = clock_boot_ms();
 	lane->session_id = response->session_id;
 	meta_heard_incarnation(lane->r->opt.meta, response->peer.pg_incarnation, response->peer.postgres_age_ms);
 	for (int32_t i = 0; i < response->n_responses && lane->client != NULL; i++)

@@ -26,14 +26,18 @@ typedef struct Follow
 {
 	Partition *partition;
 	FetchLane *lane;
-	int32_t leader_epoch;       /* that it asks with */
-	bool listed;                /* the session has it */
-	int32_t listed_in;          /* the request that listed it last */
-	bool changed;               /* on lane->changed: to be listed */
-	int64_t awaiting;           /* synced end before which it is not listed; -1 none */
-	int64_t not_before_ms;      /* after an error; boot clock, 0 none */
-	int failures;               /* in a row */
-	bool caught_up;             /* to the leader's high watermark, as of its last answer: never throttled */
+	int32_t leader_epoch;  /* that it asks with */
+	bool listed;           /* the session has it */
+	int32_t listed_in;     /* the request that listed it last */
+	bool changed;          /* on lane->changed: to be listed */
+	int64_t awaiting;      /* synced end before which it is not listed; -1 none */
+	int64_t not_before_ms; /* after an error; boot clock, 0 none */
+	int failures;          /* in a row */
+	bool caught_up;        /* to the leader's high watermark, as of its last answer: never throttled */
+	bool agreed;           /* the leader answered in this leader epoch, and nothing was cut since */
+	int64_t leader_high_watermark;
+	int64_t read_ms;            /* a consumer's last fetch here; boot clock, -1 none */
+	bool read_told;             /* the session knows that consumers read here */
 	struct Follow *prev, *next; /* lane->follows */
 	struct Follow *changed_prev, *changed_next;
 } Follow;
@@ -57,7 +61,8 @@ struct FetchLane
 	int32_t session_epoch;
 	int32_t correlation_id; /* of the next request */
 	int in_flight;
-	int awaiting; /* follows whose data is not synced yet */
+	int64_t heard_ms; /* the leader's last answer; boot clock */
+	int awaiting;     /* follows whose data is not synced yet */
 	Follow *follows, *changed;
 	Forgotten *forgotten;
 	int n_forgotten, cap_forgotten;

@@ -2,8 +2,10 @@
 
 #include <stdlib.h>
 
+#include "brokerd/base/clock.h"
 #include "brokerd/base/logging.h"
 #include "brokerd/cluster/fetch_lane.h"
+#include "brokerd/cluster/follower_read.h"
 
 struct Fetcher
 {
@@ -71,7 +73,7 @@ fetcher_follow(Fetcher *f, Partition *p, bool in_isr)
 			return;
 		}
 		follow->partition = p;
-		follow->awaiting = -1;
+		follow->awaiting = follow->read_ms = -1;
 		p->follow = follow;
 	}
 	if (follow->lane == NULL || follow->lane->leader != p->leader || follow->lane->in_isr != in_isr)
@@ -88,6 +90,8 @@ fetcher_follow(Fetcher *f, Partition *p, bool in_isr)
 		}
 		fetch_lane_add(lane, follow);
 	}
+	if (follow->leader_epoch != p->leader_epoch)
+		follow->agreed = false;
 	follow->leader_epoch = p->leader_epoch;
 	follow->not_before_ms = 0;
 	follow->failures = 0;
@@ -110,6 +114,46 @@ fetcher_unfollow(Partition *p)
 	fetch_lane_remove(p->follow);
 	free(p->follow);
 	p->follow = NULL;
+}
+
+int16_t
+fetcher_check_reader(const Partition *p)
+{
+	const Follow *follow = p->follow;
+	const Replication *r = follow->lane->r;
+	const MetaBroker *me = meta_image_broker(meta_image(r->opt.meta), r->opt.config->node_id);
+	FollowerReadInput in = {
+		.registered = me != NULL && meta_broker_is_serving(me) && me->epoch == r->broker_epoch,
+		.in_isr = follow->lane->in_isr,
+		.agreed = follow->agreed,
+		.now_ms = clock_boot_ms(),
+		.heard_ms = follow->lane->heard_ms,
+		.lag_max_ms = r->opt.config->replica_lag_time_max_ms,
+	};
+
+	return follower_may_serve(&in);
+}
+
+int16_t
+fetcher_check_offset(const Partition *p, int64_t offset)
+{
+	FollowerOffsets at = {.log_start = log_start_offset(p->log),
+						  .end = log_appended_end(p->log),
+						  .leader_high_watermark = p->follow->leader_high_watermark};
+
+	return follower_check_offset(&at, offset);
+}
+
+void
+fetcher_note_reader(Partition *p)
+{
+	Follow *follow = p->follow;
+
+	follow->read_ms = clock_boot_ms();
+	if (follow->read_told || follow->awaiting >= 0)
+		return; /* when what it got is synced, it says so with the next request */
+	fetch_lane_list(follow);
+	fetch_lane_kick(follow->lane);
 }
 
 void

@@ -17,6 +17,12 @@ void fetcher_free(Fetcher *f); /* nothing is followed any more */
 /* Follow p->leader in p->leader_epoch.  Again is fine: what did not change goes on. */
 void fetcher_follow(Fetcher *f, Partition *p, bool in_isr);
 void fetcher_unfollow(Partition *p);
+/* Does this follower answer consumers (follower_read.h)? */
+int16_t fetcher_check_reader(const Partition *p);
+/* And one that reads from `offset` on? */
+int16_t fetcher_check_offset(const Partition *p, int64_t offset);
+/* A consumer reads here: for a while the leader is asked to tell each high watermark when it moves. */
+void fetcher_note_reader(Partition *p);
 /* The log's ends moved, or it failed or healed. */
 void fetcher_log_changed(Partition *p);
 /* Addresses may be others, or this broker has another epoch: connections that are wrong now are made anew. */

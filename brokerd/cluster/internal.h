@@ -25,6 +25,7 @@ const MetaPartition *partition_image(const PartitionTable *t, const Partition *p
 /* partition.c */
 int partition_effective_min_isr(const Partition *p); /* min.insync.replicas as it counts for its replicas */
 void partition_fail_waiters(Partition *p, int16_t error);
+void partition_wake_fetches(Partition *p); /* something that they may see, or not see any more, changed */
 void partition_advance(PartitionTable *t, Partition *p);
 void partition_mark_dirty(PartitionTable *t, Partition *p);
 

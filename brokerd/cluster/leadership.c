@@ -10,8 +10,8 @@
 #include "brokerd/cluster/replication.h"
 #include "wire/errors.h"
 
-static Follower *
-find(Leadership *lead, int32_t id)
+Follower *
+leadership_find(Leadership *lead, int32_t id)
 {
 	for (int32_t i = 0; lead != NULL && i < lead->n; i++)
 		if (lead->followers[i].id == id)
@@ -64,7 +64,7 @@ begin(Partition *p, const MetaPartition *meta, PartitionTable *t, Leadership *ol
 	lead->sent_epoch = -1;
 	for (int i = 0; i < meta->n_replicas; i++)
 	{
-		Follower *known = find(old, ids[i]);
+		Follower *known = leadership_find(old, ids[i]);
 
 		if (ids[i] == t->opt.node_id)
 			continue;
@@ -83,7 +83,7 @@ void
 follower_set_in_isr(Follower *f, bool in_isr)
 {
 	if (in_isr && !f->in_isr)
-		f->caught_up_ms = clock_boot_ms();
+		f->caught_up_ms = f->joined_ms = clock_boot_ms();
 	f->in_isr = in_isr;
 }
 
@@ -91,6 +91,7 @@ void
 leadership_apply(Leadership **lead_slot, Partition *p, const MetaPartition *meta, PartitionTable *t)
 {
 	Leadership *lead = *lead_slot;
+	bool begins = lead == NULL;
 
 	if (!same_followers(lead, meta, t->opt.node_id))
 	{
@@ -102,7 +103,11 @@ leadership_apply(Leadership **lead_slot, Partition *p, const MetaPartition *meta
 	}
 	isr_changes_heard(lead, meta->partition_epoch);
 	for (int32_t i = 0; i < lead->n; i++)
+	{
 		follower_set_in_isr(&lead->followers[i], meta_partition_in_isr(meta, lead->followers[i].id));
+		if (begins)
+			lead->followers[i].joined_ms = 0;
+	}
 	leadership_consider(t, lead);
 }
 
@@ -123,7 +128,7 @@ leadership_ends(const Leadership *lead, HwReplica *out)
 bool
 leadership_lags(Leadership *lead, int32_t replica)
 {
-	const Follower *f = find(lead, replica);
+	const Follower *f = leadership_find(lead, replica);
 
 	return f != NULL && !f->in_isr && !f->adding && f->synced_end < lead->partition->high_watermark;
 }
@@ -158,9 +163,9 @@ note_fetch(Follower *f, int64_t offset, int64_t leader_end)
 
 int16_t
 partition_follower_fetched(PartitionTable *t, Partition *p, int32_t replica, int64_t broker_epoch,
-						   int64_t offset)
+						   int64_t log_start, int64_t offset)
 {
-	Follower *f = find(p->lead, replica);
+	Follower *f = leadership_find(p->lead, replica);
 
 	if (f == NULL || broker_epoch < f->broker_epoch)
 		return KERR_NOT_LEADER_OR_FOLLOWER;
@@ -170,6 +175,7 @@ partition_follower_fetched(PartitionTable *t, Partition *p, int32_t replica, int
 		f->broker_epoch = broker_epoch;
 		f->last_fetch_ms = f->last_fetch_end = -1;
 	}
+	f->log_start = log_start;
 	note_fetch(f, offset, log_appended_end(p->log));
 	partition_advance(t, p);
 	if (p->lead != NULL)

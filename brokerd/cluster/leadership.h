@@ -24,6 +24,8 @@ typedef struct Follower
 	bool adding, removing;                 /* by the change that is under way or unsettled */
 	int64_t broker_epoch;                  /* of its last fetch; -1: none in this leadership */
 	int64_t synced_end;                    /* -1: not heard of in this leadership */
+	int64_t log_start;                     /* as its last fetch that named the partition said */
+	int64_t joined_ms;                     /* the ISR; boot clock, 0: it was in when the leadership began */
 	int64_t caught_up_ms;                  /* boot clock */
 	int64_t last_fetch_ms, last_fetch_end; /* the leader's end at the fetch before */
 } Follower;
@@ -45,6 +47,9 @@ typedef struct Leadership
 void leadership_apply(Leadership **lead_slot, Partition *p, const MetaPartition *meta, PartitionTable *t);
 void leadership_free(Leadership *lead); /* NULL is fine */
 
+/* The replica `id` as the leader knows it; NULL: it is none, or `lead` is NULL. */
+Follower *leadership_find(Leadership *lead, int32_t id);
+
 /* PostgreSQL says whether it is a member.  Who joins has replica.lag.time.max.ms from now on. */
 void follower_set_in_isr(Follower *f, bool in_isr);
 
@@ -57,11 +62,11 @@ bool leadership_lags(Leadership *lead, int32_t replica);
 void leadership_before_append(Leadership *lead);
 
 /*
- * A fetch of a replica arrived that asks for `offset`; its log does not diverge.  KERR_NONE, or
- * NOT_LEADER_OR_FOLLOWER when it is no replica, or the fetch is from a process that has been replaced.
+ * A fetch of a replica arrived that asks for `offset` and whose log, which begins at `log_start`, does not diverge.
+ * KERR_NONE, or NOT_LEADER_OR_FOLLOWER when it is no replica, or the fetch is from a process that has been replaced.
  */
 int16_t partition_follower_fetched(PartitionTable *t, Partition *p, int32_t replica, int64_t broker_epoch,
-								   int64_t offset);
+								   int64_t log_start, int64_t offset);
 
 /* Look at this partition's ISR; what has to change is queued (isr_changes.c). */
 void leadership_consider(PartitionTable *t, Leadership *lead);

@@ -53,8 +53,8 @@ wake_reached(Partition *p, WaitFor kind, int64_t reached)
 	}
 }
 
-static void
-wake_fetches(Partition *p)
+void
+partition_wake_fetches(Partition *p)
 {
 	PartitionWaiter *w, *next;
 
@@ -74,7 +74,7 @@ partition_fail_waiters(Partition *p, int16_t error)
 			take_off(w);
 			w->wake(w, error);
 		}
-	wake_fetches(p);
+	partition_wake_fetches(p);
 }
 
 /* ---- the high watermark ---- */
@@ -166,7 +166,7 @@ partition_advance(PartitionTable *t, Partition *p)
 	partition_mark_dirty(t, p);
 	wake_reached(p, WAIT_SYNCED, synced);
 	wake_reached(p, WAIT_COMMITTED, p->high_watermark);
-	wake_fetches(p);
+	partition_wake_fetches(p);
 }
 
 void
@@ -203,6 +203,14 @@ partition_high_watermark(const Partition *p)
 }
 
 int64_t
+partition_readable_end(const Partition *p)
+{
+	int64_t end = log_written_end(p->log);
+
+	return p->high_watermark < end ? p->high_watermark : end;
+}
+
+int64_t
 partition_last_stable_offset(const Partition *p)
 {
 	int64_t lso = log_last_stable_offset(p->log);
@@ -227,6 +235,17 @@ partition_check_leader(const Partition *p, int32_t current_leader_epoch)
 	if (p->log == NULL || !log_is_open(p->log))
 		return KERR_KAFKA_STORAGE_ERROR;
 	return KERR_NONE;
+}
+
+int16_t
+partition_check_reader(const Partition *p, int32_t current_leader_epoch, bool as_follower)
+{
+	int16_t error = partition_check_leader(p, current_leader_epoch);
+
+	if (error != KERR_NOT_LEADER_OR_FOLLOWER || !as_follower || p->follow == NULL || p->log == NULL ||
+		!log_is_open(p->log))
+		return error;
+	return fetcher_check_reader(p);
 }
 
 int

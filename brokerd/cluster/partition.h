@@ -154,11 +154,15 @@ int partitions_leading(const PartitionTable *t);
  * Kafka's order.
  */
 int16_t partition_check_leader(const Partition *p, int32_t current_leader_epoch);
+/* May it answer a consumer: as leader, or with `as_follower` as a follower, too (follower_read.h)? */
+int16_t partition_check_reader(const Partition *p, int32_t current_leader_epoch, bool as_follower);
 /* Appends as leader after making sure that the epoch's start is on disk (hazards A12). */
 int16_t partition_append(Partition *p, LogAppend *append) __attribute__((warn_unused_result));
 /* acks=all is refused before anything is written while the ISR is too small. */
 bool partition_enough_replicas(const Partition *p);
 int64_t partition_high_watermark(const Partition *p);
+/* As far as consumers may read: the high watermark, which on a follower can be beyond what is in its files. */
+int64_t partition_readable_end(const Partition *p);
 int64_t partition_last_stable_offset(const Partition *p);
 
 /* OffsetForLeaderEpoch as this leader answers it: the largest epoch <= `epoch` and its end; -1/-1 unknown. */

@@ -24,7 +24,7 @@ def lines(name):
             yield name, side, int(version), variant, bytes.fromhex(data[1:]), json.loads(rest[0]) if rest else None
 
 
-OURS = {"peer"}  # tagged fields from 10000 on: between our brokers only, and absent from everybody's vectors
+OURS = {"peer", "read_high_watermark"}  # tagged fields from 10000 on: between our brokers only, and absent from everybody's vectors
 
 
 def plain(value):

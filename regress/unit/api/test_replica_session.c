@@ -37,7 +37,8 @@ name(Test *t, int32_t partition, int32_t leader_epoch, int32_t last_epoch, int64
 										 .current_leader_epoch = leader_epoch,
 										 .last_fetched_epoch = last_epoch,
 										 .fetch_offset = offset,
-										 .partition_max_bytes = 1 << 20};
+										 .partition_max_bytes = 1 << 20,
+										 .read_high_watermark = -1};
 	ReplicaKey key = {fixture_topic, partition};
 
 	replica_session_put(t->session, &fixture_topic, &want);
@@ -209,6 +210,30 @@ test_behind(void)
 	test_free(&t);
 }
 
+/* Consumers read at the follower: what it knows itself is what it was told. */
+static void
+test_read_there(void)
+{
+	Test t;
+	ReplicaPart *part;
+	FetchRequestTopicsPartitions want = {
+		.partition = 0, .current_leader_epoch = 5, .last_fetched_epoch = -1, .read_high_watermark = 7};
+
+	if (!test_init(&t))
+		return;
+	part = name(&t, 0, 5, -1, 0);
+	ok(!part->read_there && part->told_high_watermark == -1, "nobody reads there: told with the next answer");
+	replica_session_put(t.session, &fixture_topic, &want);
+	ok(part->read_there && part->told_high_watermark == 7,
+	   "somebody does: told as soon as it is another than the one that the follower knows");
+	want.read_high_watermark = 0;
+	replica_session_put(t.session, &fixture_topic, &want);
+	ok(part->read_there && part->told_high_watermark == 0, "also where it knows of nothing yet");
+	name(&t, 0, 5, -1, 0);
+	ok(!part->read_there, "nobody does any more");
+	test_free(&t);
+}
+
 static void
 test_forgetting(void)
 {
@@ -278,6 +303,7 @@ main(void)
 	test_divergence();
 	test_due();
 	test_behind();
+	test_read_there();
 	test_forgetting();
 	test_held();
 	return tap_done();

@@ -83,6 +83,23 @@ test_good(void)
 	config_free(&c);
 }
 
+/* Of a few words, or none. */
+static void
+test_selector(void)
+{
+	BrokerConfig c;
+	Err err;
+
+	ok(load(&c, NEEDED "replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector\n",
+			&err),
+	   "the one class of Kafka's that chooses replicas %s", err.text);
+	ok(c.replica_selector_class != NULL, "is set");
+	config_free(&c);
+	ok(load(&c, NEEDED "replica.selector.class=\n", &err), "empty %s", err.text);
+	ok(c.replica_selector_class == NULL && c.n_warnings == 0, "is not set");
+	config_free(&c);
+}
+
 static void
 test_json(void)
 {
@@ -144,6 +161,9 @@ test_refused(void)
 	refused(NEEDED "auto.create.topics.enable=yes\n", "true or false");
 	refused(NEEDED "compression.type=rar\n", "must be one of");
 	refused(NEEDED "log.cleanup.policy=compact,remove\n", "or several");
+	refused(NEEDED "replica.selector.class=com.example.Nearest\n",
+			"must be one of org.apache.kafka.common.replica.RackAwareReplicaSelector, not");
+	refused(NEEDED "compression.type=\n", "must be one of");
 	refused(NEEDED "ssl.keystore.location=/k\n", "TLS is not served yet");
 	refused(NEEDED "super.users=User:a\n", "permissions");
 	refused(NEEDED "log.dirs=/a, /b\n", "run one brokerd a disk");
@@ -275,6 +295,7 @@ main(void)
 	if (fd >= 0)
 		close(fd);
 	test_good();
+	test_selector();
 	test_json();
 	test_ignored();
 	test_refused();

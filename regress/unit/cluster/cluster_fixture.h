@@ -159,6 +159,27 @@ fetcher_unfollow(Partition *p)
 	(void) p;
 }
 
+int16_t
+fetcher_check_reader(const Partition *p)
+{
+	(void) p;
+	return KERR_NOT_LEADER_OR_FOLLOWER;
+}
+
+int16_t
+fetcher_check_offset(const Partition *p, int64_t offset)
+{
+	(void) p;
+	(void) offset;
+	return KERR_OFFSET_OUT_OF_RANGE;
+}
+
+void
+fetcher_note_reader(Partition *p)
+{
+	(void) p;
+}
+
 void
 fetcher_log_changed(Partition *p)
 {
@@ -386,7 +407,7 @@ __attribute__((unused)) static int16_t
 fixture_fetched(Fixture *f, int i, int32_t id, int64_t broker_epoch, int64_t offset)
 {
 	f->last_fetch_ms[id] = clock_boot_ms();
-	return partition_follower_fetched(f->table, fixture_partition(f, i), id, broker_epoch, offset);
+	return partition_follower_fetched(f->table, fixture_partition(f, i), id, broker_epoch, 0, offset);
 }
 
 #endif
