@@ -10,10 +10,10 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "regress", "lib"))
 from kafka_client import Connection, KafkaError, batches
 from pgbroker_cluster import Cluster, wait_for
-from replicated import RETRIABLE, Replicated, freeze, thaw
+from replicated import RETRIABLE, Replicated, freeze, refusal, thaw
 from tap import Tap
 
-NOT_LEADER = 6
+NOT_LEADER, OFFSET_NOT_AVAILABLE = 6, 78
 MIN_2 = {"min.insync.replicas": 2}
 SESSION_MS = 2500
 
@@ -210,6 +210,26 @@ def stale_leader(t, c):
     t.equal(topic.values(), [b"0", b"1", b"extra 0", b"2"] if kept else [b"0", b"1", b"2"], "and all have the same")
 
 
+def reads_go_on(t, c):
+    """A18: a new leader that has not yet heard of its followers does not say where the log ends; what is committed it gives."""
+    topic = Replicated(c, "reads", config=MIN_2, assignment={"0": [1, 2, 3]})
+    topic.produce(b"0", b"1", b"2")
+    freeze(c.broker(3))
+    topic.produce(b"3", acks=1)
+    wait_for(lambda: topic.bytes_of(2) == topic.bytes_of(1), 10, "broker 2 has all of it")
+    c.broker(1).kill()
+    wait_for(lambda: topic.leader() == 2, 30, "another leader")
+    with topic.at_leader() as k:
+        wait_for(lambda: refusal(lambda: k.fetch(topic.name, 0, 0)) is None, 10, "that it serves")
+        answer = k.call("ListOffsets", 7, {"replica_id": -1, "isolation_level": 0, "topics": [{"name": topic.name, "partitions": [
+            {"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}]}]})
+        t.equal(answer["topics"][0]["partitions"][0]["error_code"], OFFSET_NOT_AVAILABLE, "its end is not available")
+        t.equal([value for _, value in k.fetch(topic.name, 0, 0)], [b"0", b"1", b"2"], "what is below the high watermark is read")
+    thaw(c.broker(3))
+    wait_for(lambda: topic.high_watermark() == 4, 20, "the end, once a follower has caught up")
+    t.equal(topic.values(), [b"0", b"1", b"2", b"3"], "with a follower the end is known, and all is read")
+
+
 def batch_of(value):
     return batches.batch([batches.record(None, value)])
 
@@ -320,7 +340,7 @@ def unclean(t, c):
 
 
 CASES = (leader_killed, controller_killed, restarted_at_once, leader_hung, controlled_shutdown, slow_shutdown, the_old_leader_names_the_new,
-         leaders_move_before_brokers_go, stale_leader, slow_follower, unclean)
+         leaders_move_before_brokers_go, stale_leader, reads_go_on, slow_follower, unclean)
 
 
 def main(names):

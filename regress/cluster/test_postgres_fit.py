@@ -33,6 +33,7 @@ def refused(t, c, name, conninfo, pattern):
 
 
 def unfit(t, c):
+    """A24: versions of the contract are a range, and what does not overlap is said."""
     pg = c.postgres
     for database in ("plain", "old", "new", "sqlascii"):
         encoding = " ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0" if database == "sqlascii" else ""
