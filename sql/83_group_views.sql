@@ -1,5 +1,12 @@
 -- Groups for people.
 
+-- STRICT keeps it from being inlined: the planner would take each of the two inner functions for a hundred rows, so a view of
+-- a few groups for one of millions, and have it compiled for seconds.
+CREATE FUNCTION broker_internal.assigned_partitions(assignment jsonb) RETURNS TABLE (topic text, partition int)
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE ROWS 8 COST 10 AS $$
+	SELECT a.key, p.value::text::int FROM jsonb_each(assignment) a CROSS JOIN LATERAL jsonb_array_elements(a.value) p
+$$;
+
 -- Every partition that a group has committed or assigned.  Lag: the end is the leader's reported high watermark, or the
 -- committed offset where that is higher and newer than the report.
 CREATE VIEW broker_internal.offset_states AS
@@ -8,9 +15,9 @@ CREATE VIEW broker_internal.offset_states AS
 		f.metadata, f.committed_at, m.member_id, m.client_id, m.client_host, b.reported_at, t.topic_id IS NULL AS no_topic,
 		g.empty_since, g.protocol_type, g.state
 	FROM (SELECT group_no, topic_id, partition, NULL::text AS topic FROM broker_internal.offsets
-			UNION SELECT m.group_no, t.topic_id, p.value::text::int, CASE WHEN t.topic_id IS NULL THEN a.key END
-			FROM broker_internal.group_members m, jsonb_each(m.partitions) a CROSS JOIN LATERAL jsonb_array_elements(a.value) p
-				LEFT JOIN broker_internal.topics t ON t.topic = a.key AND t.deleted_at IS NULL WHERE m.partitions IS NOT NULL) k
+			UNION SELECT m.group_no, t.topic_id, a.partition, CASE WHEN t.topic_id IS NULL THEN a.topic END
+			FROM broker_internal.group_members m CROSS JOIN LATERAL broker_internal.assigned_partitions(m.partitions) a
+				LEFT JOIN broker_internal.topics t ON t.topic = a.topic AND t.deleted_at IS NULL) k
 		JOIN broker_internal.groups g ON g.group_no = k.group_no
 		LEFT JOIN broker_internal.offsets f ON f.group_no = k.group_no AND f.topic_id = k.topic_id AND f.partition = k.partition
 		LEFT JOIN broker_internal.topics t ON t.topic_id = k.topic_id AND t.deleted_at IS NULL
@@ -65,3 +72,26 @@ CREATE VIEW broker.rebalances WITH (security_barrier) AS
 	SELECT group_id, generation, started_at, duration, reason, member, members_before, members_after, partitions_moved, coordinator
 	FROM broker_internal.rebalances
 	WHERE (SELECT broker_internal.can_view());
+
+-- For broker.problems.  A group that commits without members (it assigns partitions itself) is read by somebody while it commits.
+CREATE VIEW broker_internal.group_problems AS
+	SELECT 'warning' AS severity, u.since, 'group ' || u.group_id AS object,
+		format('%s records behind, and without a member or a commit for %s min', u.behind, round(extract(epoch FROM clock_timestamp() - u.since) / 60)) AS problem,
+		format('Start its consumers, or broker.delete_group(%L) when nobody needs it.', u.group_id) AS hint
+	FROM (SELECT s.group_id, greatest(min(s.empty_since), max(s.committed_at)) AS since, sum(greatest(s.end_offset - greatest(s.committed_offset, s.log_start_offset), 0)) AS behind
+		FROM broker_internal.offset_states s WHERE s.state = 'empty' AND s.committed_offset IS NOT NULL AND NOT s.no_topic GROUP BY s.group_no, s.group_id) u
+	WHERE u.behind > 0 AND u.since < clock_timestamp() - interval '5 min'
+	UNION ALL
+	SELECT 'warning', g.changed_at, 'group ' || g.group_id, format('rebalancing for %s min', round(extract(epoch FROM clock_timestamp() - g.changed_at) / 60)),
+		'A member does not answer: see broker.group_members, broker.kick_member(), and max.poll.interval.ms of its consumers.'
+	FROM broker_internal.groups g WHERE g.state IN ('preparing_rebalance', 'completing_rebalance') AND g.changed_at < clock_timestamp() - interval '10 min'
+	UNION ALL
+	SELECT 'warning', h.since, 'group ' || h.group_id, format('%s rebalances in the last hour, the last because: %s', h.n, h.reason), 'See broker.rebalances for who comes and goes. session.timeout.ms or max.poll.interval.ms of its consumers may be too short.'
+	FROM (SELECT r.group_id, count(*) AS n, min(r.started_at) AS since, (array_agg(r.reason ORDER BY r.started_at DESC))[1] AS reason
+		FROM broker_internal.rebalances r WHERE r.started_at > clock_timestamp() - interval '1 hour' GROUP BY r.group_no, r.group_id HAVING count(*) >= 60) h
+	UNION ALL
+	SELECT 'warning', o.since, 'group ' || o.group_id,
+		concat_ws(', ', CASE WHEN o.expired > 0 THEN format('%s partitions with an offset before the log start', o.expired) END, CASE WHEN o.ahead > 0 THEN format('%s partitions with an offset beyond the end', o.ahead) END),
+		'Records were deleted before they were read, or a log was lost. Consumers do what auto.offset.reset says; broker.reset_offsets() sets another place.'
+	FROM (SELECT s.group_id, min(s.committed_at) AS since, count(*) FILTER (WHERE s.committed_offset < s.log_start_offset) AS expired, count(*) FILTER (WHERE s.committed_offset > s.end_offset) AS ahead
+		FROM broker_internal.offset_states s WHERE NOT s.no_topic AND (s.committed_offset < s.log_start_offset OR s.committed_offset > s.end_offset) GROUP BY s.group_no, s.group_id) o;

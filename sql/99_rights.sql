@@ -18,7 +18,7 @@ BEGIN
 		IF f.nspname = 'broker' THEN
 			-- C entry points: they check the caller's right themselves, with a sentence that says what to do
 			EXECUTE format('GRANT EXECUTE ON ROUTINE %s TO PUBLIC', f.id);
-		ELSIF f.proname IN ('can_view', 'session_activity', 'config_table', 'config_pretty', 'without', 'min_isr') THEN
+		ELSIF f.proname IN ('can_view', 'session_activity', 'config_table', 'config_pretty', 'without', 'min_isr', 'assigned_partitions') THEN
 			-- used in views, executed there as the caller: pure, or checking for themselves
 			EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO PUBLIC', f.id);
 		ELSIF f.proname = 'contract' OR f.proname ~ '_[0-9]+$' THEN

@@ -137,6 +137,35 @@ SELECT is((SELECT string_agg(kind || ' ' || coalesce(member_id, '-') || ' ' || f
 SELECT broker_internal.finish_group_request_1(1, fx.epoch(1), operation_id, CASE kind WHEN 'group.kick' THEN 'no such member' END) FROM broker_internal.group_requests_1(1, fx.epoch(1));
 SELECT is((SELECT string_agg(kind || ' ' || state || coalesce(': ' || error, ''), ', ' ORDER BY operation_id) FROM broker.operations WHERE kind IN ('group.kick', 'group.delete')),
 	'group.kick failed: no such member, group.delete done', 'and what became of it');
+
+-- problems
+SELECT fx.topic('p', '{1}');
+INSERT INTO broker_internal.partition_reports (topic_id, partition, broker_id, log_start_offset, high_watermark, log_end_offset, is_online, changed_at)
+	SELECT fx.topic_id('p'), 0, 1, 10, 50, 50, true, now();
+INSERT INTO broker_internal.broker_reports (broker_id, reported_at) VALUES (1, clock_timestamp()) ON CONFLICT (broker_id) DO UPDATE SET reported_at = clock_timestamp();
+CREATE FUNCTION pg_temp.problems() RETURNS text LANGUAGE sql AS $$
+	SELECT coalesce(string_agg(severity || ' ' || object || ': ' || problem, '; ' ORDER BY object, problem), '') FROM broker.problems WHERE object LIKE 'group %'
+$$;
+CREATE FUNCTION pg_temp.put(grp text, off bigint, age interval, st text DEFAULT 'empty') RETURNS void LANGUAGE sql AS $$
+	DELETE FROM broker_internal.offsets USING broker_internal.groups g WHERE offsets.group_no = g.group_no AND g.group_id = grp;
+	DELETE FROM broker_internal.groups WHERE group_id = grp;
+	WITH g AS (INSERT INTO broker_internal.groups (group_id, slot, protocol_type, state, empty_since, changed_at)
+		VALUES (grp, 0, 'consumer', st, CASE WHEN st = 'empty' THEN clock_timestamp() - age END, clock_timestamp() - age) RETURNING group_no)
+	INSERT INTO broker_internal.offsets (group_no, topic_id, partition, committed_offset, committed_at, commit_no) SELECT group_no, fx.topic_id('p'), 0, off, clock_timestamp() - age, 0 FROM g;
+$$;
+SELECT pg_temp.put('left', 20, '7 min'), pg_temp.put('done', 50, '7 min'), pg_temp.put('pause', 20, '1 min'), pg_temp.put('reads', 20, '1 h', 'stable');
+SELECT is(pg_temp.problems(), 'warning group left: 30 records behind, and without a member or a commit for 7 min', 'a group that nobody reads for any more');
+SELECT matches((SELECT hint FROM broker.problems WHERE object = 'group left'), $$broker\.delete_group\('left'\)$$, 'and the call that ends it');
+SELECT pg_temp.put('left', 50, '7 min'), pg_temp.put('stuck', 50, '11 min', 'completing_rebalance'), pg_temp.put('joins', 50, '9 min', 'preparing_rebalance');
+SELECT is(pg_temp.problems(), 'warning group stuck: rebalancing for 11 min', 'a rebalance without end');
+SELECT pg_temp.put('stuck', 50, '0'), pg_temp.put('old', 9, '1 h', 'stable'), pg_temp.put('far', 51, '1 h', 'stable'), pg_temp.put('newer', 51, '-1 s', 'stable');
+SELECT is(pg_temp.problems(), 'warning group far: 1 partitions with an offset beyond the end; warning group old: 1 partitions with an offset before the log start',
+	'offsets that are expired or ahead, but not those that are newer than the report');
+SELECT pg_temp.put('old', 10, '0', 'stable'), pg_temp.put('far', 50, '0', 'stable');
+INSERT INTO broker_internal.rebalances SELECT g.group_no, 'far', i, clock_timestamp() - i * interval '10 s', '1 s', 'session timeout', 'm', 2, 1, 1, 1
+	FROM broker_internal.groups g, generate_series(1, 60) i WHERE g.group_id = 'far';
+SELECT is(pg_temp.problems(), 'warning group far: 60 rebalances in the last hour, the last because: session timeout', 'rebalances one after another');
+SELECT is((SELECT problems FROM broker.cluster), (SELECT count(*)::int FROM broker.problems), 'broker.cluster counts them');
 SELECT is((SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'broker.groups'::regclass AND attnum > 0),
 	'group_id group_type state generation assignor coordinator members topics lag max_lag lag_unknown last_commit_at last_rebalance_at last_rebalance_reason rebalances_last_hour reported_at report_age', 'groups');
 SELECT is((SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'broker.group_members'::regclass AND attnum > 0),

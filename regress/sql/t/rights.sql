@@ -41,7 +41,7 @@ SELECT set_eq($$ SELECT p.oid FROM pg_proc p WHERE p.pronamespace = 'broker_inte
 	$$ SELECT p.oid FROM pg_proc p WHERE p.pronamespace = 'broker_internal'::regnamespace AND p.proname ~ '(_[0-9]+|^contract)$' $$,
 	'a daemon executes its contract and nothing else');
 SELECT set_eq($$ SELECT p.proname::text FROM pg_proc p WHERE p.pronamespace = 'broker_internal'::regnamespace AND has_function_privilege('t_nobody', p.oid, 'EXECUTE') $$,
-	ARRAY['can_view', 'session_activity', 'config_table', 'config_pretty', 'without', 'min_isr'], 'what views call is for everybody, and checks for itself');
+	ARRAY['can_view', 'session_activity', 'config_table', 'config_pretty', 'without', 'min_isr', 'assigned_partitions'], 'what views call is for everybody, and checks for itself');
 SELECT is((SELECT count(*) FROM pg_class c, unnest(ARRAY['t_nobody', 't_viewer', 't_admin', 't_daemon']) r
 	WHERE c.relnamespace = 'broker_internal'::regnamespace AND c.relkind IN ('r', 'v', 'S') AND has_table_privilege(r, c.oid, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')), 0::bigint, 'nobody touches a table');
 SELECT is((SELECT count(*) FROM pg_class c, unnest(ARRAY['t_nobody', 't_viewer', 't_admin', 't_daemon']) r

@@ -68,6 +68,8 @@ CREATE VIEW broker.problems WITH (security_barrier) AS
 		UNION ALL
 		SELECT 'warning', a.xact_start, format('session %s of %s', a.pid, a.usename), format('a transaction is open for %s min and holds back vacuum', round(extract(epoch FROM clock_timestamp() - a.xact_start) / 60)), format('End it, or pg_terminate_backend(%s).', a.pid)
 		FROM pg_stat_activity a WHERE a.xact_start < clock_timestamp() - interval '1 hour' AND a.backend_type = 'client backend' AND a.datname = current_database()
+		UNION ALL
+		SELECT g.severity, g.since, g.object, g.problem, g.hint FROM broker_internal.group_problems g
 	) x
 	WHERE (SELECT broker_internal.can_view());
 
