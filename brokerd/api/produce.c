@@ -14,6 +14,11 @@
 #include "brokerd/cluster/replication.h"
 #include "wire/batch.h"
 
+enum
+{
+	LOOK_AGAIN_MS = 100 /* behind the timeout, while this broker is alone: has somebody joined? */
+};
+
 typedef struct ProduceOp ProduceOp;
 
 typedef struct ProducePart
@@ -97,14 +102,27 @@ on_reached(PartitionWaiter *w, int16_t error)
 		finish(op);
 }
 
+static void
+start_timeout(ProduceOp *op, double seconds)
+{
+	ev_timer_set(&op->timeout, seconds, 0.);
+	ev_timer_start(op->call->broker->loop, &op->timeout);
+	op->timing = true;
+}
+
 /*
  * The timeout is for the other replicas (as in Kafka): what they have not confirmed fails, though the records
  * are in the log and may yet be replicated.  What this broker itself has not synced yet is waited for.
+ *
+ * Only the high watermark acknowledges.  That this broker is alone in the ISR does not: below min.insync.replicas others may
+ * lead in its place, without these records.  Where it may be alone, they are committed once they are on its disk,
+ * or somebody joins and has to confirm them: that is looked at again.
  */
 static void
 on_timeout(struct ev_loop *loop, ev_timer *timer, int revents)
 {
 	ProduceOp *op = timer->data;
+	bool again = false;
 
 	(void) loop;
 	(void) revents;
@@ -113,21 +131,26 @@ on_timeout(struct ev_loop *loop, ev_timer *timer, int revents)
 	{
 		ProducePart *part = &op->parts[i];
 		Partition *p = part->waiter.partition;
-		int64_t offset = part->waiter.offset;
 
 		if (p == NULL || part->waiter.kind != WAIT_COMMITTED)
 			continue;
+		if (p->isr_size == 1 && partition_enough_replicas(p))
+		{
+			again = true;
+			continue;
+		}
 		partition_unwait(&part->waiter);
-		part->late = p->isr_size > 1;
-		if (!partition_wait(p, &part->waiter, WAIT_SYNCED, offset))
+		part->late = true;
+		if (!partition_wait(p, &part->waiter, WAIT_SYNCED, part->waiter.offset))
 		{
 			op->n_waiting--;
-			if (part->late)
-				fail_part(op, part->out, KERR_REQUEST_TIMED_OUT, NULL);
+			fail_part(op, part->out, KERR_REQUEST_TIMED_OUT, NULL);
 		}
 	}
 	if (op->n_waiting == 0)
 		finish(op);
+	else if (again)
+		start_timeout(op, LOOK_AGAIN_MS / 1000.);
 }
 
 /* What the version of the request forbids, before the log looks at the batch. */
@@ -336,9 +359,7 @@ produce_handle(ApiCall *call)
 		return;
 	}
 	call->op = op;
-	ev_timer_init(&op->timeout, on_timeout,
-				  op->request->timeout_ms > 0 ? op->request->timeout_ms / 1000. : 0., 0.);
+	ev_init(&op->timeout, on_timeout);
 	op->timeout.data = op;
-	ev_timer_start(call->broker->loop, &op->timeout);
-	op->timing = true;
+	start_timeout(op, op->request->timeout_ms > 0 ? op->request->timeout_ms / 1000. : 0.);
 }

@@ -13,7 +13,7 @@ from pgbroker_cluster import Cluster, wait_for
 from replicated import RETRIABLE, Replicated, freeze, refusal, thaw
 from tap import Tap
 
-NOT_LEADER, OFFSET_NOT_AVAILABLE = 6, 78
+NOT_LEADER, TIMED_OUT, NOT_ENOUGH_REPLICAS, OFFSET_NOT_AVAILABLE = 6, 7, 19, 78
 MIN_2 = {"min.insync.replicas": 2}
 SESSION_MS = 2500
 
@@ -230,6 +230,38 @@ def reads_go_on(t, c):
     t.equal(topic.values(), [b"0", b"1", b"2", b"3"], "with a follower the end is known, and all is read")
 
 
+def left_alone(t, c):
+    """A13: records whose replicas all went while they were waited for.  That leader is alone in the ISR now, below
+    min.insync.replicas: nothing is acknowledged, neither at the timeout nor to who asks again, however well it is on its own disk."""
+    topic = Replicated(c, "alone", config=MIN_2)
+    topic.produce(b"0")
+    leader, followers = topic.leader(), topic.followers()
+    for follower in followers:
+        freeze(c.broker(follower))
+    ids = {"producer_id": 4242, "producer_epoch": 0, "base_sequence": 0}
+    data = batches.batch([batches.record(None, b"1")], **ids)
+
+    def ask(k, timeout_ms, acks=-1):
+        answer = k.call("Produce", 9, k.produce_request(topic.name, 0, data, acks, timeout_ms))
+        return answer["responses"][0]["partition_responses"][0]["error_code"]
+
+    with topic.at_leader() as k, topic.at_leader() as other:
+        # The second waits for the same records: their sequence is known already.
+        other.send("Produce", 9, other.produce_request(topic.name, 0, data, -1, 6000))
+        t.equal(ask(k, 500), TIMED_OUT, "while the followers are in the ISR: REQUEST_TIMED_OUT")
+        topic.wait_isr({leader})
+        topic.wait_leader_knows({leader})
+        t.equal(other.receive()["responses"][0]["partition_responses"][0]["error_code"], TIMED_OUT, "REQUEST_TIMED_OUT once the leader is alone, too")
+        t.equal(ask(k, 500), NOT_ENOUGH_REPLICAS, "and who asks again is told why")
+        t.equal(k.fetch(topic.name, 0, 0), [(0, b"0")], "nobody reads what is not committed")
+    for follower in followers:
+        thaw(c.broker(follower))
+    topic.wait_isr({1, 2, 3})
+    with topic.at_leader() as k:
+        t.equal(ask(k, 10000), 0, "with the followers back it is acknowledged")
+    t.equal(topic.values(), [b"0", b"1"], "and there, once")
+
+
 def batch_of(value):
     return batches.batch([batches.record(None, value)])
 
@@ -340,7 +372,7 @@ def unclean(t, c):
 
 
 CASES = (leader_killed, controller_killed, restarted_at_once, leader_hung, controlled_shutdown, slow_shutdown, the_old_leader_names_the_new,
-         leaders_move_before_brokers_go, stale_leader, reads_go_on, slow_follower, unclean)
+         leaders_move_before_brokers_go, stale_leader, left_alone, reads_go_on, slow_follower, unclean)
 
 
 def main(names):
