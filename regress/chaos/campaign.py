@@ -171,6 +171,10 @@ class Campaign:
                 self.stuck.append(f"round {number}: {error}")
                 print("  " + self.stuck[-1], flush=True)
                 break
+            # More rounds would only write over what shows why.
+            if self.stuck or stage.figures()["faults"]:
+                print("  something is wrong: the rounds end here", flush=True)
+                break
         account = stage.stop_workload()
         history, found = self.settle(account)
         self.report(account, history, found)

@@ -81,7 +81,11 @@ class Sender(threading.Thread):
         began = time.monotonic()
         turn = 0
         while not self.options.stopping.is_set():
-            self.producer.poll(0.005)
+            try:
+                self.producer.poll(0.005)
+            except ck.KafkaException as error:
+                self.options.faults.add("producer", f"producer {self.number}: {error}")
+                return
             due = int((time.monotonic() - began) * self.rate)
             if due - turn > self.rate:  # after a stall, go on at the rate instead of all at once
                 began += (due - turn) / self.rate
