@@ -104,12 +104,14 @@ may_fetch(const FetchOp *op, const Partition *p)
 
 /* May this broker answer, and where it may not: who leads, for clients that can be told. */
 static int16_t
-check_reader(FetchPart *part, const Partition *p)
+check_reader(FetchPart *part, Partition *p)
 {
 	const FetchOp *op = part->op;
 	bool as_follower = op->call->version >= 11 && op->request->replica_id < 0;
 	int16_t error = partition_check_reader(p, part->want.current_leader_epoch, as_follower);
 
+	if (!p->leading && (error == KERR_NONE || error == KERR_OFFSET_NOT_AVAILABLE))
+		fetcher_note_reader(p);
 	if (error == KERR_NONE && !may_fetch(op, p))
 		error = KERR_NOT_LEADER_OR_FOLLOWER;
 	if (error == KERR_NOT_LEADER_OR_FOLLOWER || error == KERR_FENCED_LEADER_EPOCH)
@@ -127,12 +129,9 @@ check_offset(FetchPart *part, Partition *p)
 	const FetchRequestTopicsPartitions *want = &part->want;
 	int16_t error = KERR_NONE;
 
+	/* Before the logs are compared: one that is behind does not part from the client's. */
 	if (!p->leading)
-	{
-		/* Before the logs are compared: one that is behind does not part from the client's. */
-		fetcher_note_reader(p);
 		error = fetcher_check_offset(p, want->fetch_offset);
-	}
 	if (error == KERR_NONE)
 		error = partition_divergence(p, want->last_fetched_epoch, want->fetch_offset, &part->divergence);
 	if (error == KERR_NONE &&

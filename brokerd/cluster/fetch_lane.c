@@ -304,8 +304,9 @@ fill_partition(const FetchLane *lane, Follow *f, int32_t max_bytes, FetchRequest
 	out->log_start_offset = log_start_offset(p->log);
 	out->partition_max_bytes = max_bytes;
 	f->read_told = f->read_ms >= 0 && clock_boot_ms() - f->read_ms < READ_FOR_MS;
+	/* Before the leader has answered, any answer is news: it says that the logs agree. */
 	if (f->read_told)
-		out->read_high_watermark = p->high_watermark;
+		out->read_high_watermark = f->agreed ? p->high_watermark : 0;
 	f->listed = true;
 	f->listed_in = lane->correlation_id;
 }

@@ -19,7 +19,7 @@ from pgbroker_cluster import Cluster, wait_for
 from replicated import BROKER, Replicated, freeze, thaw, wait_known
 from tap import Tap
 
-NONE, OUT_OF_RANGE, NOT_LEADER, FENCED_EPOCH, UNKNOWN_EPOCH = 0, 1, 6, 74, 75
+NONE, OUT_OF_RANGE, NOT_LEADER, FENCED_EPOCH, UNKNOWN_EPOCH, NOT_AVAILABLE = 0, 1, 6, 74, 75, 78
 MIN_2 = {"min.insync.replicas": 2}
 SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 SESSION_MS, WAIT_MS = 4000, 2500
@@ -217,6 +217,27 @@ def long_poll(t, c):
          "without one it waits as long as the consumer says")
 
 
+def another_leader(t, c):
+    """A follower that has a new leader answers when that has found the logs to agree, which nothing has to be produced for."""
+    topic = led_by(c, "another", 1)
+    topic.produce(b"0")
+    wait_served(c, 3, "another", 1)
+    epoch = int(topic.row("leader_epoch")[0])
+    c.sql("SELECT * FROM broker.reassign_partitions('another', '{0}', '{2,1,3}')")
+    wait_for(lambda: topic.replicas() == [2, 1, 3], 10, "the preferred leader is another")
+    c.sql("SELECT * FROM broker.elect_leaders('another')")
+    codes = []
+    with Connection(c.broker(3).address) as k:
+        wait_for(lambda: codes.append(ask(k, "another", 0, epoch=epoch + 1)["error_code"]) or codes[-1] != UNKNOWN_EPOCH, 10, "its epoch")
+        begun = time.monotonic()
+        wait_for(lambda: codes.append(ask(k, "another", 0, epoch=epoch + 1)["error_code"]) or codes[-1] == NONE, 10, "an answer")
+        took = time.monotonic() - begun
+    t.equal(topic.leader(), 2, "another broker leads")
+    t.ok(took < 1, f"a follower answers long before its fetch has waited its {WAIT_MS} ms")
+    t.ok(set(codes) <= {UNKNOWN_EPOCH, NOT_AVAILABLE, NONE}, "and until then consumers go to the leader")
+    t.note(f"{took * 1000:.1f} ms; {codes.count(NOT_AVAILABLE)} times OFFSET_NOT_AVAILABLE")
+
+
 def not_above_the_high_watermark(t, c):
     """What a follower has and the ISR has not is not shown; nor does a leader that hangs make it show more."""
     topic = led_by(c, "above", 1)
@@ -396,7 +417,7 @@ def a_real_consumer(t, c):
         t.equal(consumer.errors(), [], "and without an error")
 
 
-CASES = (told, the_same_records, refused, long_poll, not_above_the_high_watermark, out_of_the_isr, log_starts, a_real_consumer)
+CASES = (told, the_same_records, refused, long_poll, another_leader, not_above_the_high_watermark, out_of_the_isr, log_starts, a_real_consumer)
 
 
 def main(names):
