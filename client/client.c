@@ -138,8 +138,8 @@ client_add_node(Client *c, int32_t id, WStr host, int port)
 	for (Conn *conn = n->conns; conn < n->conns + USE_COUNT; conn++)
 		if (n->host == NULL)
 			*conn = (Conn){.node = n, .fd = -1};
-		else
-			conn->broken = conn->fd >= 0 ? ECONNRESET : 0;
+		else if (conn->fd >= 0)
+			conn_fail(c, conn, PGB_TRANSPORT, "the broker has another address now");
 	free(n->host);
 	n->host = name;
 	n->id = id;
@@ -185,11 +185,9 @@ client_ready(Client *c, Node *node, ConnUse use)
 {
 	Conn *conn = &node->conns[use];
 
-	if (conn->state == CONN_READY && conn->broken == 0)
-		return conn;
-	if (conn->state == CONN_DOWN && retry_due(c, &conn->retry))
-		(void) conn_open(c, conn);
-	return NULL;
+	if (conn->state == CONN_DOWN && conn->broken.code == 0 && retry_due(c, &conn->retry))
+		conn_open(c, conn);
+	return conn->state == CONN_READY && conn->broken.code == 0 ? conn : NULL;
 }
 
 #define PATIENCE 1000 /* a broker that is not connected by then is no reason not to ask the next */
@@ -216,55 +214,43 @@ client_any(Client *c)
 	return NULL;
 }
 
-/* -1: none in common. */
-static int16_t
-version_for(const Node *node, int16_t key, int16_t most)
-{
-	const WireApi *api = wire_api(key);
-	int16_t v = most < api->known_max ? most : api->known_max;
-
-	if (node->max[key] < v)
-		v = node->max[key];
-	return v >= api->known_min && v >= node->min[key] ? v : (int16_t) -1;
-}
-
 void
-client_send(Client *c, Conn *conn, int16_t key, int16_t most, const void *request, CallDone done, void *arg,
-			int64_t timeout, Retry *retry)
+client_send(Client *c, Conn *conn, int16_t key, int16_t most, const void *request, Call call)
 {
-	Call call = {.api = wire_api(key),
-				 .version = version_for(conn->node, key, most),
-				 .no_reply = key == API_PRODUCE && ((const ProduceRequest *) request)->acks == 0,
-				 .correlation_id = c->correlation_id,
-				 .deadline = c->now + timeout,
-				 .node = conn->node,
-				 .retry = retry,
-				 .done = done,
-				 .arg = arg};
-	Call *kept = NULL;
-	pgb_error err;
+	const WireApi *api = call.api = wire_api(key);
+	Node *node = call.node = conn->node;
+	Call *kept = malloc(sizeof(call)), *it = kept != NULL ? kept : &call;
+	pgb_error err = {0};
 
 	wire_writer_init(&call.out);
+	call.version = most < api->known_max ? most : api->known_max;
+	if (node->max[key] < call.version)
+		call.version = node->max[key];
+	call.no_reply = key == API_PRODUCE && ((const ProduceRequest *) request)->acks == 0;
+	call.correlation_id = c->correlation_id;
+	call.deadline = c->now + (call.timeout != 0 ? call.timeout : c->conf.request_timeout);
 	c->correlation_id = (c->correlation_id + 1) & INT32_MAX;
-	if (retry != NULL)
-		retry->open = true;
-	if (call.version < 0)
-		error_set(&err, PGB_UNSUPPORTED, false, "%s:%d knows no version of %s that we know", conn->node->host,
-				  conn->node->port, call.api->name);
+	if (call.retry != NULL)
+		call.retry->open = true;
+	if (call.version < api->known_min || call.version < node->min[key])
+		error_set(&err, PGB_UNSUPPORTED, false, "%s:%d knows no version of %s that we know", node->host,
+				  node->port, api->name);
 	else
-		wire_request_put(&call.out, call.api, call.version, call.correlation_id, wstr(c->conf.client_id),
-						 request);
-	if (call.version >= 0 && (call.out.failed || (kept = malloc(sizeof(call))) == NULL))
+		wire_request_put(&call.out, api, call.version, call.correlation_id, wstr(c->conf.client_id), request);
+	if (call.out.failed || kept == NULL)
 		error_set(&err, PGB_NO_MEMORY, true, "no memory, or more than a request can hold");
 	arena_reset(&c->arena);
 	client_wake_at(c, call.deadline);
-	if (kept == NULL)
+	*it = call;
+	for (Ask *ask = call.asks; ask != NULL; ask = ask->next)
+		ask->call = it;
+	if (err.code == 0)
+		conn_push(c, conn, it);
+	else
 	{
-		call_end(c, &call, &err, NULL);
-		return;
+		call_end(c, it, &err, NULL);
+		free(kept);
 	}
-	*kept = call;
-	conn_push(c, conn, kept);
 }
 
 /* ---- the turn ---- */
@@ -289,7 +275,7 @@ init(Client *c, const Conf *conf, pgb_error *err)
 }
 
 void *
-client_new(size_t size, const Conf *conf, void (*step)(void *handle), pgb_error *err)
+client_new(size_t size, size_t topic_size, const Conf *conf, void (*step)(void *handle), pgb_error *err)
 {
 	Client *c = calloc(1, size);
 
@@ -300,6 +286,7 @@ client_new(size_t size, const Conf *conf, void (*step)(void *handle), pgb_error 
 	else
 	{
 		c->step = step;
+		c->topic_size = topic_size;
 		return c;
 	}
 	return NULL;

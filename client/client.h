@@ -25,12 +25,12 @@
 #define CLIENT_APIS    96 /* keys that versions are kept of */
 #define CLIENT_NEVER   (INT64_MAX / 2)
 #define CLIENT_NO_NODE (-1)
-#define CLIENT_NO_CALL (-1)
 
 typedef struct Client Client;
 typedef struct Node Node;
 typedef struct Conn Conn;
 typedef struct Call Call;
+typedef struct Topic Topic;
 
 /* What came from a broker in one piece, without its length. */
 typedef struct Frame
@@ -67,8 +67,33 @@ typedef struct Retry
  */
 typedef void (*CallDone)(Client *c, Call *call, const pgb_error *err, void *response);
 
+/*
+ * What is asked of one partition, by one call at a time.  The call's answer is given to each of its partitions, and to those
+ * that it leaves out, or in front of which it fails, an error without a `part`.  ask_drop makes a partition forget its call:
+ * what was revoked, given again or moved never sees what belongs to its former life.
+ */
+typedef struct Ask
+{
+	struct Ask *prev, *next;
+	Call *call; /* NULL: none is on its way */
+	Topic *topic;
+	int32_t index, none; /* `none`: topic and index are a key without a hole */
+} Ask;
+
+typedef void (*AskDone)(Client *c, Ask *ask, const Call *call, const pgb_error *err, const void *part);
+
+void ask_drop(Ask *ask);
+
 struct Call
 {
+	/* Of who sends it: */
+	CallDone done; /* or answer, for each of asks */
+	void *arg;
+	AskDone answer;
+	Ask *asks;
+	int64_t timeout; /* 0: request.timeout.ms */
+	Retry *retry;    /* may be NULL; is open until it ends, and knows how when done is called */
+
 	Call *prev, *next;
 	const WireApi *api;
 	int16_t version;
@@ -78,9 +103,6 @@ struct Call
 	WireWriter out; /* holes are filled from their `user`, which lives until done */
 	Frame *frame;
 	Node *node;
-	Retry *retry; /* may be NULL; knows how the call ended when done is called */
-	CallDone done;
-	void *arg;
 };
 
 /* A broker answers one connection's requests in order, so what may wait long has one of its own. */
@@ -105,13 +127,13 @@ struct Conn
 	Node *node;
 	int fd;
 	ConnState state;
-	bool want_write; /* epoll watches for room */
-	int64_t since;   /* of CONNECTING */
-	Retry retry;     /* DOWN */
-	int broken;      /* errno of a failed write; looked at by client_run */
-	Call *calls;     /* without an answer, in order */
-	Call *unsent;    /* the first that is not wholly sent */
-	size_t sent;     /* bytes of it */
+	bool want_write;  /* epoll watches for room */
+	int64_t since;    /* of CONNECTING */
+	Retry retry;      /* DOWN */
+	pgb_error broken; /* code 0: it is not; closed by client_run */
+	Call *calls;      /* without an answer, in order */
+	Call *unsent;     /* the first that is not wholly sent */
+	size_t sent;      /* bytes of it */
 	int n_calls;
 	uint8_t head[4];
 	size_t head_got;
@@ -139,7 +161,7 @@ typedef struct Part
 	int32_t epoch;
 } Part;
 
-typedef struct Topic
+struct Topic
 {
 	UT_hash_handle hh;
 	char *name;
@@ -149,8 +171,7 @@ typedef struct Topic
 	int16_t code;          /* of the last answer */
 	int64_t unknown_since; /* 0: known */
 	bool subscribed;       /* by pgb_subscribe */
-	void *owner;           /* the producer's side of it */
-} Topic;
+};
 
 struct Client
 {
@@ -163,7 +184,8 @@ struct Client
 	int32_t correlation_id;
 	Node *nodes;
 	Topic *topics;
-	Node *asked; /* of the last client_any */
+	size_t topic_size; /* of which a Topic is the beginning */
+	Node *asked;       /* of the last client_any */
 	Arena arena;
 	void (*step)(void *handle);
 	bool interrupted;
@@ -176,8 +198,9 @@ struct Client
 
 /* ---- client.c ---- */
 
-/* A handle: `size` bytes, zero behind the Client that they begin with.  NULL: *err. */
-void *client_new(size_t size, const Conf *conf, void (*step)(void *handle), pgb_error *err);
+/* A handle: `size` bytes, zero behind the Client that they begin with; the same of each Topic.  NULL: *err. */
+void *client_new(size_t size, size_t topic_size, const Conf *conf, void (*step)(void *handle),
+				 pgb_error *err);
 void client_free_nodes(Client *c); /* every call comes to its end, with an error */
 void client_free(Client *c);
 int64_t client_clock(void); /* monotonic */
@@ -212,21 +235,22 @@ Conn *client_ready(Client *c, Node *node, ConnUse use);
 Conn *client_any(Client *c);
 
 /*
- * Sends a request in the highest version up to `most` that both sides know.  `done` is called once, with the
- * correlation id that c->correlation_id is now; before this returns when there is no such version or no memory.
- * `retry` is open until then, and after a failure has to wait.
+ * Sends a request in the highest version up to `most` that both sides know.  `call` says what becomes of the answer: `done`
+ * is called once, before this returns when there is no such version or no memory.
  */
-void client_send(Client *c, Conn *conn, int16_t key, int16_t most, const void *request, CallDone done,
-				 void *arg, int64_t timeout, Retry *retry);
+void client_send(Client *c, Conn *conn, int16_t key, int16_t most, const void *request, Call call);
 
 /* ---- conn.c ---- */
 
 void call_end(Client *c, Call *call, const pgb_error *err, void *response); /* done, and frees it */
-bool conn_open(Client *c, Conn *conn);                                      /* false: it is down again */
+void conn_open(Client *c, Conn *conn);
 void conn_event(Client *c, Conn *conn, bool readable, bool writable);
 void conn_check(Client *c, Conn *conn); /* broken, late */
 void conn_push(Client *c, Conn *conn, Call *call);
 void conn_close(Client *c, Conn *conn, const pgb_error *why);
+
+/* It is of no use any more: the turn closes it. */
+void conn_fail(Client *c, Conn *conn, int code, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
 /* ---- metadata.c ---- */
 

@@ -37,6 +37,41 @@ frame_unref(Frame *f)
 }
 
 void
+ask_drop(Ask *ask)
+{
+	if (ask->call != NULL)
+		DL_DELETE(ask->call->asks, ask);
+	ask->call = NULL;
+}
+
+/* To each partition what is said of it: mostly in the order in which they were asked for. */
+static void
+answer_asks(Client *c, Call *call, const pgb_error *err, const void *response)
+{
+	WireEachPart each = {.m = call->api->response, .message = response};
+	const void *part;
+	pgb_error missing;
+	Ask *ask;
+
+	while (err == NULL && response != NULL && (part = wire_by_topic_next(&each)) != NULL)
+	{
+		for (ask = call->asks; ask != NULL; ask = ask->next)
+			if (ask->index == each.index && wstr_eq(wstr(ask->topic->name), *each.topic))
+				break;
+		if (ask == NULL)
+			continue;
+		ask_drop(ask);
+		call->answer(c, ask, call, NULL, part);
+	}
+	error_set(&missing, PGB_PROTOCOL, true, "the answer to %s leaves out a partition", call->api->name);
+	while ((ask = call->asks) != NULL)
+	{
+		ask_drop(ask);
+		call->answer(c, ask, call, err != NULL || call->no_reply ? err : &missing, NULL);
+	}
+}
+
+void
 call_end(Client *c, Call *call, const pgb_error *err, void *response)
 {
 	const int16_t *code = response == NULL ? NULL : wire_field(call->api->response, response, "error_code");
@@ -51,7 +86,10 @@ call_end(Client *c, Call *call, const pgb_error *err, void *response)
 		call->retry->open = false;
 	if (call->retry != NULL && err != NULL)
 		retry_later(c, call->retry);
-	call->done(c, call, err, response);
+	if (call->done != NULL)
+		call->done(c, call, err, response);
+	else
+		answer_asks(c, call, err, response);
 	arena_reset(&c->arena);
 	wire_writer_free(&call->out);
 	frame_unref(call->frame);
@@ -73,6 +111,32 @@ kept_free(Kept *kept)
 	*kept = (Kept){0};
 }
 
+void
+conn_fail(Client *c, Conn *conn, int code, const char *fmt, ...)
+{
+	char why[160];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void) vsnprintf(why, sizeof(why), fmt, ap);
+	va_end(ap);
+	if (conn->broken.code == 0)
+		error_set(&conn->broken, code, code != PGB_NO_MEMORY, "%s:%d: %s%s", conn->node->host,
+				  conn->node->port, why,
+				  conn->state == CONN_VERSIONS && code == PGB_TRANSPORT
+					  ? " before it said which requests it knows: is it a Kafka listener without TLS?"
+					  : "");
+	client_wake_at(c, c->now);
+}
+
+/* As errno says; 0: the broker ended it. */
+static void
+lost(Client *c, Conn *conn, int e)
+{
+	conn_fail(c, conn, PGB_TRANSPORT, "%s",
+			  e != 0 ? strerror(e) : "the broker closed the connection"); /* NOLINT(concurrency-mt-unsafe) */
+}
+
 static void
 watch(Client *c, Conn *conn, bool want_write, int op)
 {
@@ -81,48 +145,33 @@ watch(Client *c, Conn *conn, bool want_write, int op)
 
 	conn->want_write = want_write;
 	if (epoll_ctl(c->epfd, op, conn->fd, &ev) != 0)
-		conn->broken = errno;
+		lost(c, conn, errno);
 }
 
 void
 conn_close(Client *c, Conn *conn, const pgb_error *why)
 {
 	Call *calls = conn->calls, *call, *next;
+	pgb_error err = *why;
 
 	if (conn->fd >= 0)
 		(void) close(conn->fd);
 	frame_unref(conn->in);
+	c->last_error = err;
 	*conn = (Conn){.node = conn->node, .fd = -1, .retry = conn->retry};
 	conn->node->tries++;
 	retry_later(c, &conn->retry);
-	c->last_error = *why;
 	DL_FOREACH_SAFE (calls, call, next)
 	{
-		call_end(c, call, why, NULL);
+		call_end(c, call, &err, NULL);
 		free(call);
 	}
 	client_wake_at(c, c->now);
 }
 
-/* The connection is of no use any more.  False, for who says whether there still is one. */
-__attribute__((format(printf, 4, 5))) static bool
-fail(Client *c, Conn *conn, int code, const char *fmt, ...)
-{
-	pgb_error err;
-	char why[160];
-	va_list ap;
-
-	va_start(ap, fmt);
-	(void) vsnprintf(why, sizeof(why), fmt, ap);
-	va_end(ap);
-	error_set(&err, code, code != PGB_NO_MEMORY, "%s:%d: %s", conn->node->host, conn->node->port, why);
-	conn_close(c, conn, &err);
-	return false;
-}
-
 /* ---- connecting ---- */
 
-bool
+void
 conn_open(Client *c, Conn *conn)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
@@ -133,20 +182,24 @@ conn_open(Client *c, Conn *conn)
 	(void) snprintf(port, sizeof(port), "%d", conn->node->port);
 	rc = getaddrinfo(conn->node->host, port, &hints, &list);
 	if (rc != 0 || list == NULL)
-		return fail(c, conn, PGB_TRANSPORT, "the name cannot be looked up: %s", gai_strerror(rc));
+	{
+		conn_fail(c, conn, PGB_TRANSPORT, "the name cannot be looked up: %s", gai_strerror(rc));
+		return;
+	}
 	a = list;
 	for (int skip = conn->node->tries % 16; skip > 0; skip--)
 		a = a->ai_next != NULL ? a->ai_next : list;
 	conn->fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	rc = conn->fd < 0 ? -1 : connect(conn->fd, a->ai_addr, a->ai_addrlen);
-	freeaddrinfo(list);
-	if (rc != 0 && (conn->fd < 0 || errno != EINPROGRESS))
-		return fail(c, conn, PGB_TRANSPORT, "%s", strerror(errno)); /* NOLINT(concurrency-mt-unsafe) */
-	(void) setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	conn->state = CONN_CONNECTING;
 	conn->since = c->now;
-	watch(c, conn, true, EPOLL_CTL_ADD);
-	return true;
+	if (conn->fd < 0 || (connect(conn->fd, a->ai_addr, a->ai_addrlen) != 0 && errno != EINPROGRESS))
+		lost(c, conn, errno);
+	else
+	{
+		(void) setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+		watch(c, conn, true, EPOLL_CTL_ADD);
+	}
+	freeaddrinfo(list);
 }
 
 static void
@@ -158,8 +211,8 @@ versions_done(Client *c, Call *call, const pgb_error *err, void *response)
 	/* That our version is not known is said in one that lists those that are. */
 	if (err != NULL && err->code != KERR_UNSUPPORTED_VERSION)
 	{
-		conn->broken = conn->fd < 0 ? 0 : resp == NULL ? ENOMEM : EPROTO;
-		client_wake_at(c, c->now);
+		if (conn->fd >= 0)
+			conn_fail(c, conn, PGB_PROTOCOL, "%s", err->text);
 		return;
 	}
 	for (int i = 0; i < CLIENT_APIS; i++)
@@ -178,7 +231,7 @@ versions_done(Client *c, Call *call, const pgb_error *err, void *response)
 	conn->retry = (Retry){0};
 }
 
-static bool
+static void
 connected(Client *c, Conn *conn)
 {
 	ApiVersionsRequest req = {WSTR_LIT("pgbroker"), WSTR_LIT(PGB_VERSION_TEXT)};
@@ -188,11 +241,14 @@ connected(Client *c, Conn *conn)
 	if (getsockopt(conn->fd, SOL_SOCKET, SO_ERROR, &e, &len) != 0)
 		e = errno;
 	if (e != 0)
-		return fail(c, conn, PGB_TRANSPORT, "%s", strerror(e)); /* NOLINT(concurrency-mt-unsafe) */
+	{
+		lost(c, conn, e);
+		return;
+	}
 	conn->state = CONN_VERSIONS;
 	conn->node->min[API_API_VERSIONS] = conn->node->max[API_API_VERSIONS] = 3;
-	client_send(c, conn, API_API_VERSIONS, 3, &req, versions_done, conn, c->conf.connect_timeout, NULL);
-	return true;
+	client_send(c, conn, API_API_VERSIONS, 3, &req,
+				(Call){.done = versions_done, .arg = conn, .timeout = c->conf.connect_timeout});
 }
 
 /* ---- writing ---- */
@@ -236,7 +292,7 @@ take_call(Conn *conn, Call *call)
 static void
 flush(Client *c, Conn *conn)
 {
-	while (conn->unsent != NULL && conn->broken == 0)
+	while (conn->unsent != NULL && conn->broken.code == 0)
 	{
 		Call *call = conn->unsent;
 		struct iovec iov[MOST_IOV];
@@ -244,10 +300,7 @@ flush(Client *c, Conn *conn)
 		ssize_t n = sendmsg(conn->fd, &msg, MSG_NOSIGNAL);
 
 		if (n < 0 && errno != EAGAIN && errno != EINTR)
-		{
-			conn->broken = errno;
-			client_wake_at(c, c->now);
-		}
+			lost(c, conn, errno);
 		if (n < 0)
 			break;
 		conn->sent += (size_t) n;
@@ -262,7 +315,7 @@ flush(Client *c, Conn *conn)
 			free(call);
 		}
 	}
-	if (conn->want_write != (conn->unsent != NULL) && conn->broken == 0)
+	if (conn->want_write != (conn->unsent != NULL) && conn->broken.code == 0)
 		watch(c, conn, conn->unsent != NULL, EPOLL_CTL_MOD);
 }
 
@@ -280,7 +333,7 @@ conn_push(Client *c, Conn *conn, Call *call)
 /* ---- reading ---- */
 
 /* A whole frame is there. */
-static bool
+static void
 answered(Client *c, Conn *conn)
 {
 	Call *call = conn->calls;
@@ -288,7 +341,10 @@ answered(Client *c, Conn *conn)
 	void *response;
 
 	if (call == NULL || call == conn->unsent)
-		return fail(c, conn, PGB_PROTOCOL, "sent an answer without a question");
+	{
+		conn_fail(c, conn, PGB_PROTOCOL, "sent an answer without a question");
+		return;
+	}
 	call->frame = conn->in;
 	conn->in = NULL;
 	response = arena_alloc(&c->arena, call->api->response->size);
@@ -298,107 +354,90 @@ answered(Client *c, Conn *conn)
 	if (wrong != NULL)
 	{
 		arena_reset(&c->arena);
-		return fail(c, conn, PGB_PROTOCOL, "the answer to %s cannot be read (%s)", call->api->name, wrong);
+		conn_fail(c, conn, PGB_PROTOCOL, "the answer to %s cannot be read (%s)", call->api->name, wrong);
+		return;
 	}
 	take_call(conn, call);
 	call_end(c, call, NULL, response);
 	free(call);
-	return conn->fd >= 0;
 }
 
 /* For a frame whose head is there, or to double what was taken for one, up to what it was said to need. */
-static bool
+static void
 make_room(Client *c, Conn *conn)
 {
 	size_t cap = conn->in == NULL ? FRAME_START : conn->in_cap * 2;
-	Frame *in;
+	Frame *in = NULL;
 
 	if (conn->in == NULL)
 		conn->in_size = get_be32(conn->head);
-	if (conn->in_size < 4 || conn->in_size > (size_t) c->conf.receive_max)
-		return fail(c, conn, PGB_PROTOCOL,
-					"the answer would be of %zu bytes: no broker, a listener that wants TLS, or above "
-					"receive.message.max.bytes",
-					conn->in_size);
 	conn->in_cap = cap < conn->in_size ? cap : conn->in_size;
-	in = realloc(conn->in, sizeof(Frame) + conn->in_cap);
+	if (conn->in_size < 4 || conn->in_size > (size_t) c->conf.receive_max)
+		conn_fail(c, conn, PGB_PROTOCOL,
+				  "the answer would be of %zu bytes: no broker, a listener that wants TLS, or above "
+				  "receive.message.max.bytes",
+				  conn->in_size);
+	else if ((in = realloc(conn->in, sizeof(Frame) + conn->in_cap)) == NULL)
+		conn_fail(c, conn, PGB_NO_MEMORY, "no memory for an answer of %zu bytes", conn->in_size);
 	if (in == NULL)
-		return fail(c, conn, PGB_NO_MEMORY, "no memory for an answer of %zu bytes", conn->in_size);
+		return;
 	if (conn->in == NULL)
 		*in = (Frame){.refs = 1};
 	conn->in = in;
 	conn->head_got = 0;
-	return true;
 }
 
-static bool
-closed(Client *c, Conn *conn, int e)
-{
-	const char *why =
-		e != 0 ? strerror(e) : "the broker closed the connection"; /* NOLINT(concurrency-mt-unsafe) */
-
-	return fail(c, conn, PGB_TRANSPORT, "%s%s", why,
-				conn->state == CONN_VERSIONS
-					? " before it said which requests it knows: is it a Kafka listener without TLS?"
-					: "");
-}
-
-/* One read, into the frame and the head of the next one.  False: no more now, or the connection is gone. */
+/* One read, into the frame and the head of the next one.  False: there is no more now. */
 static bool
 receive_some(Client *c, Conn *conn)
 {
 	size_t room = conn->in == NULL ? 0 : conn->in_cap - conn->in->len;
-	bool to_end = conn->in == NULL || conn->in_cap == conn->in_size, full;
+	bool to_end = conn->in == NULL || conn->in_cap == conn->in_size;
 	struct iovec iov[2] = {{conn->in == NULL ? NULL : conn->in->data + conn->in->len, room},
 						   {conn->head + conn->head_got, to_end ? sizeof(conn->head) - conn->head_got : 0}};
 	ssize_t n = readv(conn->fd, iov, 2);
-	size_t got, body;
+	size_t got = n > 0 ? (size_t) n : 0, body = got < room ? got : room;
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return false;
-	if (n <= 0)
-		return closed(c, conn, n == 0 ? 0 : errno);
-	got = (size_t) n;
-	body = got < room ? got : room;
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+		lost(c, conn, n == 0 ? 0 : errno);
 	conn->head_got += got - body;
 	if (conn->in != NULL)
 		conn->in->len += body;
-	if (conn->in != NULL && conn->in->len == conn->in_size && !answered(c, conn))
-		return false;
-	full = conn->in == NULL ? conn->head_got == sizeof(conn->head) : conn->in->len == conn->in_cap;
-	if (full && !make_room(c, conn))
-		return false;
-	return conn->broken == 0 && got == room + iov[1].iov_len;
+	if (got > 0 && conn->in != NULL && conn->in->len == conn->in_size)
+		answered(c, conn);
+	if (conn->in == NULL ? conn->head_got == sizeof(conn->head) : conn->in->len == conn->in_cap)
+		make_room(c, conn);
+	return conn->broken.code == 0 && got == room + iov[1].iov_len;
 }
 
 void
 conn_event(Client *c, Conn *conn, bool readable, bool writable)
 {
-	if (conn->fd >= 0 && conn->state == CONN_CONNECTING)
+	if (conn->fd >= 0 && conn->state == CONN_CONNECTING && (writable || readable))
+		connected(c, conn);
+	else if (conn->fd >= 0 && conn->state != CONN_CONNECTING)
 	{
-		if (writable || readable)
-			(void) connected(c, conn);
-		return;
-	}
-	if (conn->fd >= 0 && writable)
-		flush(c, conn);
-	if (conn->fd >= 0 && readable)
-		for (int turns = 0; turns < 64 && receive_some(c, conn); turns++)
+		if (writable)
+			flush(c, conn);
+		for (int turns = 0; readable && turns < 64 && receive_some(c, conn); turns++)
 			;
+	}
 }
 
 void
 conn_check(Client *c, Conn *conn)
 {
-	if (conn->fd >= 0 && conn->broken != 0)
-		(void) closed(c, conn, conn->broken);
-	else if (conn->state == CONN_CONNECTING && c->now >= conn->since + c->conf.connect_timeout)
-		(void) fail(c, conn, PGB_TRANSPORT, "no connection within %lld ms",
-					(long long) c->conf.connect_timeout);
-	else if (conn->calls != NULL && c->now >= conn->calls->deadline)
-		(void) fail(c, conn, PGB_TIMED_OUT, "no answer to %s in time", conn->calls->api->name);
+	int64_t late = conn->state == CONN_CONNECTING ? conn->since + c->conf.connect_timeout
+				   : conn->calls != NULL          ? conn->calls->deadline
+												  : CLIENT_NEVER;
+
+	if (c->now >= late && conn->state == CONN_CONNECTING)
+		conn_fail(c, conn, PGB_TRANSPORT, "no connection within %lld ms",
+				  (long long) c->conf.connect_timeout);
+	else if (c->now >= late)
+		conn_fail(c, conn, PGB_TIMED_OUT, "no answer to %s in time", conn->calls->api->name);
+	if (conn->broken.code != 0)
+		conn_close(c, conn, &conn->broken);
 	else
-		client_wake_at(c, conn->state == CONN_CONNECTING ? conn->since + c->conf.connect_timeout
-						  : conn->calls != NULL          ? conn->calls->deadline
-														 : CLIENT_NEVER);
+		client_wake_at(c, late);
 }

@@ -24,13 +24,12 @@ places_clear(PlaceList *list)
 /* ---- partitions ---- */
 
 FromPart *
-consumer_find(FromPart *set, const Topic *t, int32_t index)
+consumer_find(FromPart *set, Topic *t, int32_t index)
 {
-	FromKey key = {(Topic *) (uintptr_t) t, index, 0};
+	Ask key = {.topic = t, .index = index};
 	FromPart *p;
 
-	/* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): FromKey has no padding */
-	HASH_FIND(hh, set, &key, sizeof(key), p);
+	HASH_FIND(hh, set, &key.topic, KEY_SIZE, p);
 	return p;
 }
 
@@ -53,16 +52,18 @@ consumer_add(pgb_consumer *c, FromPart **set, const char *topic, int32_t index)
 
 	if (p == NULL)
 		return NULL;
-	p->key = (FromKey){t, index, 0};
+	p->ask.topic = t;
+	p->ask.index = index;
 	p->state = IDLE;
 	p->position = p->committed = p->end = p->stored = PGB_UNKNOWN;
-	HASH_ADD(hh, *set, key, sizeof(p->key), p);
+	HASH_ADD(hh, *set, ask.topic, KEY_SIZE, p);
 	return p;
 }
 
 void
 consumer_place(pgb_consumer *c, FromPart *p, FromState state, int64_t when)
 {
+	ask_drop(&p->ask);
 	read_drop(c, p);
 	p->state = state;
 	p->when = when;
@@ -72,12 +73,13 @@ consumer_place(pgb_consumer *c, FromPart *p, FromState state, int64_t when)
 }
 
 void
-consumer_remove(pgb_consumer *c, FromPart *p)
+consumer_remove(pgb_consumer *c, FromPart **set, FromPart *p)
 {
+	ask_drop(&p->ask);
 	read_drop(c, p);
 	if (c->reading == p)
 		c->reading = NULL;
-	HASH_DEL(c->parts, p);
+	HASH_DEL(*set, p);
 	free(p->aborting);
 	free(p);
 }
@@ -123,14 +125,14 @@ step(void *handle)
 
 	group_find_coordinator(c);
 	group_step(c);
-	consumer_ask(c);
 	commit_step(c);
+	consumer_ask(c);
 }
 
 pgb_consumer *
 pgb_consumer_new(const pgb_conf *conf, pgb_error *err)
 {
-	pgb_consumer *c = client_new(sizeof(*c), conf, step, err);
+	pgb_consumer *c = client_new(sizeof(*c), sizeof(Topic), conf, step, err);
 
 	if (c == NULL)
 		return NULL;
@@ -183,7 +185,7 @@ pgb_assign(pgb_consumer *c, const pgb_place *places, size_t n, pgb_error *err)
 		return error_set(err, PGB_STATE, false,
 						 "pgb_assign and pgb_subscribe exclude each other; pgb_subscribe to nothing first");
 	while (c->parts != NULL)
-		consumer_remove(c, c->parts);
+		consumer_remove(c, &c->parts, c->parts);
 	for (size_t i = 0; i < n; i++)
 	{
 		const pgb_place *at = &places[i];
@@ -223,12 +225,12 @@ look_for_unknown(pgb_consumer *c)
 		unknown = t->subscribed && metadata_failed(&c->c, t, CLIENT_NEVER, &err) != 0;
 	for (const FromPart *p = c->parts; p != NULL && !unknown; p = p->hh.next)
 	{
-		const Topic *t = p->key.topic;
+		const Topic *t = p->ask.topic;
 
 		unknown = metadata_failed(&c->c, t, CLIENT_NEVER, &err) != 0;
-		if (!unknown && t->unknown_since == 0 && p->key.index >= t->n)
+		if (!unknown && t->unknown_since == 0 && p->ask.index >= t->n)
 			unknown = error_set(&err, PGB_NO_PARTITION, false, "topic \"%s\" has partitions 0 to %d, not %d",
-								t->name, t->n - 1, p->key.index) != 0;
+								t->name, t->n - 1, p->ask.index) != 0;
 	}
 	if (unknown && !c->unknown_told && c->failure.code == 0)
 		c->failure = err;
@@ -379,7 +381,7 @@ pgb_assignment(const pgb_consumer *c, pgb_place *places, size_t max)
 
 	for (const FromPart *p = c->parts; p != NULL; p = p->hh.next, n++)
 		if (n < max)
-			places[n] = (pgb_place){p->key.topic->name, p->key.index, p->position, 0};
+			places[n] = (pgb_place){p->ask.topic->name, p->ask.index, p->position, 0};
 	return n;
 }
 
@@ -427,9 +429,10 @@ pgb_consumer_close(pgb_consumer *c, int timeout_ms)
 	consumer_callbacks(c);
 	c->c.step = NULL;
 	client_free_nodes(&c->c);
+	jobs_free(c);
 	commit_tell(c);
 	while (c->parts != NULL)
-		consumer_remove(c, c->parts);
+		consumer_remove(c, &c->parts, c->parts);
 	read_free_used(c);
 	group_clear(c);
 	wire_writer_free(&c->scratch);

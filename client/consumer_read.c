@@ -62,7 +62,7 @@ read_fetched(pgb_consumer *c, FromPart *p, const FetchResponseResponsesPartition
 	if (chunk == NULL)
 	{
 		error_set(consumer_failure(c), good ? PGB_NO_MEMORY : KERR_CORRUPT_MESSAGE, true,
-				  "topic \"%s\", partition %d, offset %lld: %s", p->key.topic->name, p->key.index,
+				  "topic \"%s\", partition %d, offset %lld: %s", p->ask.topic->name, p->ask.index,
 				  (long long) p->fetch_at, good ? "no memory" : "what the broker sent is no record batch");
 		retry_later(&c->c, &p->retry);
 		return 0;
@@ -134,7 +134,7 @@ damaged(pgb_consumer *c, FromPart *p, const char *what)
 	error_set(consumer_failure(c), KERR_CORRUPT_MESSAGE, true,
 			  "topic \"%s\", partition %d: the batch at offset %lld %s; it is fetched again, pgb_seek to "
 			  "%lld passes over it",
-			  p->key.topic->name, p->key.index, (long long) batch_base_offset(p->chunks->at), what,
+			  p->ask.topic->name, p->ask.index, (long long) batch_base_offset(p->chunks->at), what,
 			  (long long) batch_next_offset(p->chunks->at));
 	read_drop(c, p);
 	p->fetch_at = p->position;
@@ -178,8 +178,8 @@ take_batch(FromPart *p, pgb_record *out, int max)
 	{
 		if (rec.offset < p->position)
 			continue;
-		out[n++] = (pgb_record){.topic = p->key.topic->name,
-								.partition = p->key.index,
+		out[n++] = (pgb_record){.topic = p->ask.topic->name,
+								.partition = p->ask.index,
 								.n_headers = rec.n_headers,
 								.offset = rec.offset,
 								.timestamp = rec.timestamp,

@@ -128,8 +128,8 @@ group_find_coordinator(pgb_consumer *c)
 		return;
 	WIRE_INIT(FindCoordinatorRequest, &req);
 	req.key = wstr(client->conf.group_id);
-	client_send(client, conn, API_FIND_COORDINATOR, 3, &req, coordinator_done, c,
-				client->conf.request_timeout, &c->find);
+	client_send(client, conn, API_FIND_COORDINATOR, 3, &req,
+				(Call){.done = coordinator_done, .arg = c, .retry = &c->find});
 }
 
 /* ---- join and sync ---- */
@@ -184,6 +184,16 @@ join_done(Client *client, Call *call, const pgb_error *err, void *response)
 }
 
 static void
+group_send(pgb_consumer *c, Conn *conn, int16_t key, int16_t most, const void *request, CallDone done)
+{
+	client_send(&c->c, conn, key, most, request,
+				(Call){.done = done,
+					   .arg = c,
+					   .timeout = c->c.conf.rebalance_timeout + JOIN_EXTRA,
+					   .retry = &c->joining});
+}
+
+static void
 join(pgb_consumer *c, Conn *conn)
 {
 	Client *client = &c->c;
@@ -198,8 +208,7 @@ join(pgb_consumer *c, Conn *conn)
 	req.protocol_type = WSTR_LIT("consumer");
 	c->group = GROUP_JOINING;
 	if (group_put_protocols(c, &req) == 0)
-		client_send(client, conn, API_JOIN_GROUP, 9, &req, join_done, c,
-					client->conf.rebalance_timeout + JOIN_EXTRA, &c->joining);
+		group_send(c, conn, API_JOIN_GROUP, 9, &req, join_done);
 	else
 		give_up(c, "no memory");
 }
@@ -238,8 +247,7 @@ sync_group(pgb_consumer *c, Conn *conn)
 	(void) group_topics_known(c, &c->counts);
 	c->counts_version = client->meta_version;
 	if (c->subscriptions == NULL || c->joined->skip_assignment || group_assign(c, &req) == 0)
-		client_send(client, conn, API_SYNC_GROUP, 5, &req, sync_done, c,
-					client->conf.rebalance_timeout + JOIN_EXTRA, &c->joining);
+		group_send(c, conn, API_SYNC_GROUP, 5, &req, sync_done);
 	else
 		give_up(c, "no memory, or no assignor of the name that the group chose");
 }
@@ -281,7 +289,8 @@ heartbeat(pgb_consumer *c)
 	c->heartbeat_at = client->now + client->conf.heartbeat;
 	c->joining.open = true;
 	client_wake_at(client, c->heartbeat_at);
-	client_send(client, conn, API_HEARTBEAT, 4, &req, heartbeat_done, c, client->conf.session_timeout, NULL);
+	client_send(client, conn, API_HEARTBEAT, 4, &req,
+				(Call){.done = heartbeat_done, .arg = c, .timeout = client->conf.session_timeout});
 }
 
 /* ---- the step ---- */
@@ -352,14 +361,14 @@ take_away(pgb_consumer *c, pgb_rebalance what)
 
 	for (p = c->parts; p != NULL; p = p->hh.next)
 		if (!p->stays)
-			(void) places_add(&list, p->key.topic->name, p->key.index, p->position);
+			(void) places_add(&list, p->ask.topic->name, p->ask.index, p->position);
 	if (list.n > 0 && what == PGB_REVOKED)
 		commit_before_loss(c, c->c.conf.request_timeout < 5000 ? c->c.conf.request_timeout : 5000);
 	tell(c, what, &list);
 	HASH_ITER (hh, c->parts, p, next)
 	{
 		if (!p->stays)
-			consumer_remove(c, p);
+			consumer_remove(c, &c->parts, p);
 		else
 			p->stays = false;
 	}
@@ -381,7 +390,7 @@ give(pgb_consumer *c)
 		if (p == NULL)
 			continue;
 		consumer_place(c, p, ASK_COMMITTED, 0);
-		(void) places_add(&list, p->key.topic->name, at->partition, PGB_COMMITTED);
+		(void) places_add(&list, p->ask.topic->name, at->partition, PGB_COMMITTED);
 	}
 	tell(c, PGB_GIVEN, &list);
 	places_clear(&list);
@@ -470,7 +479,8 @@ say_goodbye(pgb_consumer *c, Node *node, int64_t timeout)
 	while ((conn = client_ready(client, node, USE_CONTROL)) == NULL && client_clock() < until)
 		client_run(client, until);
 	if (conn != NULL)
-		client_send(client, conn, API_LEAVE_GROUP, 5, &req, leave_done, &left, timeout, NULL);
+		client_send(client, conn, API_LEAVE_GROUP, 5, &req,
+					(Call){.done = leave_done, .arg = &left, .timeout = timeout});
 	while (conn != NULL && !left)
 		client_run(client, CLIENT_NEVER);
 }

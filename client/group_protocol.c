@@ -79,8 +79,8 @@ subscription(pgb_consumer *c, WStr assignor)
 		if (t->subscribed)
 			sub.topics[sub.n_topics++] = wstr(t->name);
 	for (const FromPart *p = c->parts; p != NULL; p = p->hh.next)
-		(void) wire_by_topic_add(&ConsumerProtocolSubscription_desc, a, &sub, wstr(p->key.topic->name),
-								 p->key.index);
+		(void) wire_by_topic_add(&ConsumerProtocolSubscription_desc, a, &sub, wstr(p->ask.topic->name),
+								 p->ask.index);
 	for (size_t i = 0; i < c->last_given.n; i++)
 		(void) wire_by_topic_add(&StickyAssignorUserData_desc, a, &had, wstr(c->last_given.at[i].topic),
 								 c->last_given.at[i].partition);

@@ -24,7 +24,7 @@ metadata_topic(Client *c, WStr name)
 
 	if (t != NULL)
 		return t;
-	t = calloc(1, sizeof(*t));
+	t = calloc(1, c->topic_size);
 	if (t == NULL || (t->name = strndup(name.s, (size_t) name.len)) == NULL)
 	{
 		free(t);
@@ -166,7 +166,7 @@ metadata_done(Client *c, Call *call, const pgb_error *err, void *response)
 void
 metadata_step(Client *c)
 {
-	int64_t timeout = c->conf.request_timeout < ASK_TIMEOUT ? c->conf.request_timeout : ASK_TIMEOUT;
+	Call call = {.done = metadata_done, .retry = &c->meta};
 	MetadataRequest req;
 	Conn *conn;
 
@@ -185,7 +185,8 @@ metadata_step(Client *c)
 		req.topics[req.n_topics++].name = wstr(t->name);
 	/* Whoever wants something from now on wants a newer answer than this one. */
 	c->meta_wanted = false;
-	client_send(c, conn, API_METADATA, 12, &req, metadata_done, NULL, timeout, &c->meta);
+	call.timeout = c->conf.request_timeout < ASK_TIMEOUT ? c->conf.request_timeout : ASK_TIMEOUT;
+	client_send(c, conn, API_METADATA, 12, &req, call);
 }
 
 void
