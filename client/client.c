@@ -35,18 +35,12 @@ client_wake_at(Client *c, int64_t when)
 		c->wake = when;
 }
 
-static int
-milliseconds_to(int64_t until)
-{
-	int64_t left = until - client_clock();
-
-	return left < 0 ? 0 : left > INT32_MAX ? INT32_MAX : (int) left;
-}
-
 int
 client_timeout(const Client *c)
 {
-	return milliseconds_to(c->wake);
+	int64_t left = c->wake - client_clock();
+
+	return left < 0 ? 0 : left > INT32_MAX ? INT32_MAX : (int) left;
 }
 
 /* xorshift: jitter and where round-robins begin need no better one. */
@@ -139,7 +133,7 @@ client_add_node(Client *c, int32_t id, WStr host, int port)
 		if (n->host == NULL)
 			*conn = (Conn){.node = n, .fd = -1};
 		else if (conn->fd >= 0)
-			conn_fail(c, conn, PGB_TRANSPORT, "the broker has another address now");
+			error_set(&conn->broken, PGB_TRANSPORT, true, "the broker has another address now");
 	free(n->host);
 	n->host = name;
 	n->id = id;
@@ -255,40 +249,31 @@ client_send(Client *c, Conn *conn, int16_t key, int16_t most, const void *reques
 
 /* ---- the turn ---- */
 
-static int
-init(Client *c, const Conf *conf, pgb_error *err)
-{
-	struct epoll_event ev = {.events = EPOLLIN, .data = {.ptr = NULL}};
-
-	c->epfd = c->wakefd = -1;
-	if (conf == NULL || !conf_copy(&c->conf, conf))
-		return error_set(err, PGB_INVALID, false, "no configuration, or no memory for it");
-	arena_init(&c->arena, 4096);
-	c->epfd = epoll_create1(EPOLL_CLOEXEC);
-	c->wakefd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (c->epfd < 0 || c->wakefd < 0 || epoll_ctl(c->epfd, EPOLL_CTL_ADD, c->wakefd, &ev) != 0)
-		return error_set(err, PGB_NO_MEMORY, true, "no file descriptors");
-	if (getrandom(&c->random, sizeof(c->random), 0) != (ssize_t) sizeof(c->random) || c->random == 0)
-		c->random = (uint64_t) client_time() * 2654435761U + 1;
-	c->now = client_clock();
-	return add_bootstrap(c, err);
-}
-
 void *
 client_new(size_t size, size_t topic_size, const Conf *conf, void (*step)(void *handle), pgb_error *err)
 {
+	struct epoll_event ev = {.events = EPOLLIN, .data = {.ptr = NULL}};
 	Client *c = calloc(1, size);
 
-	if (c == NULL)
-		error_memory(err);
-	else if (init(c, conf, err) != 0)
-		client_free(c);
-	else
+	if (c == NULL || conf == NULL || !conf_copy(&c->conf, conf))
 	{
-		c->step = step;
-		c->topic_size = topic_size;
-		return c;
+		free(c);
+		error_set(err, PGB_INVALID, false, "no configuration, or no memory for it");
+		return NULL;
 	}
+	arena_init(&c->arena, 4096);
+	c->step = step;
+	c->topic_size = topic_size;
+	c->now = client_clock();
+	c->epfd = epoll_create1(EPOLL_CLOEXEC);
+	c->wakefd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (getrandom(&c->random, sizeof(c->random), 0) != (ssize_t) sizeof(c->random) || c->random == 0)
+		c->random = (uint64_t) client_time() * 2654435761U + 1;
+	if (c->epfd < 0 || c->wakefd < 0 || epoll_ctl(c->epfd, EPOLL_CTL_ADD, c->wakefd, &ev) != 0)
+		error_set(err, PGB_NO_MEMORY, true, "no file descriptors");
+	else if (add_bootstrap(c, err) == 0)
+		return c;
+	client_free(c);
 	return NULL;
 }
 
@@ -313,8 +298,16 @@ client_free_nodes(Client *c)
 void
 client_free(Client *c)
 {
+	Topic *t, *next;
+
 	client_free_nodes(c);
-	metadata_free(c);
+	HASH_ITER (hh, c->topics, t, next)
+	{
+		HASH_DEL(c->topics, t);
+		free(t->parts);
+		free(t->name);
+		free(t);
+	}
 	arena_free(&c->arena);
 	if (c->epfd >= 0)
 		(void) close(c->epfd);
@@ -329,16 +322,17 @@ client_run(Client *c, int64_t until)
 {
 	struct epoll_event events[32];
 	eventfd_t woken;
-	int n = epoll_wait(c->epfd, events, 32, milliseconds_to(until < c->wake ? until : c->wake));
+	int n;
 
+	client_wake_at(c, until);
+	n = epoll_wait(c->epfd, events, 32, client_timeout(c));
 	c->now = client_clock();
 	c->wake = CLIENT_NEVER;
 	for (int i = 0; i < n; i++)
 		if (events[i].data.ptr == NULL)
 			c->interrupted = eventfd_read(c->wakefd, &woken) == 0 || c->interrupted;
 		else
-			conn_event(c, events[i].data.ptr, (events[i].events & ~(uint32_t) EPOLLOUT) != 0,
-					   (events[i].events & EPOLLOUT) != 0);
+			conn_event(c, events[i].data.ptr);
 	for (Node *node = c->nodes; node != NULL; node = node->next)
 		for (int i = 0; i < USE_COUNT; i++)
 			conn_check(c, &node->conns[i]);

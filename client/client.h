@@ -40,7 +40,6 @@ typedef struct Frame
 	uint8_t data[];
 } Frame;
 
-Frame *frame_ref(Frame *f);
 void frame_unref(Frame *f);
 
 /* The memory of a response that is wanted beyond done. */
@@ -87,7 +86,7 @@ void ask_drop(Ask *ask);
 struct Call
 {
 	/* Of who sends it: */
-	CallDone done; /* or answer, for each of asks */
+	CallDone done; /* may be NULL; or answer, for each of asks */
 	void *arg;
 	AskDone answer;
 	Ask *asks;
@@ -244,13 +243,10 @@ void client_send(Client *c, Conn *conn, int16_t key, int16_t most, const void *r
 
 void call_end(Client *c, Call *call, const pgb_error *err, void *response); /* done, and frees it */
 void conn_open(Client *c, Conn *conn);
-void conn_event(Client *c, Conn *conn, bool readable, bool writable);
+void conn_event(Client *c, Conn *conn); /* there is something to read, or room to write */
 void conn_check(Client *c, Conn *conn); /* broken, late */
 void conn_push(Client *c, Conn *conn, Call *call);
 void conn_close(Client *c, Conn *conn, const pgb_error *why);
-
-/* It is of no use any more: the turn closes it. */
-void conn_fail(Client *c, Conn *conn, int code, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
 /* ---- metadata.c ---- */
 
@@ -258,7 +254,6 @@ Topic *metadata_find(const Client *c, WStr name); /* NULL: nobody has asked for 
 Topic *metadata_topic(Client *c, WStr name);      /* asked for from now on; NULL: no memory */
 void metadata_want(Client *c);
 void metadata_step(Client *c);
-void metadata_free(Client *c);
 
 /* The leader's node, or NULL; then metadata are asked for. */
 Node *metadata_leader(Client *c, const Topic *t, int32_t partition);

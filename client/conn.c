@@ -22,13 +22,6 @@
 #define FRAME_START ((size_t) 64 * 1024)
 #define MOST_IOV    64
 
-Frame *
-frame_ref(Frame *f)
-{
-	f->refs++;
-	return f;
-}
-
 void
 frame_unref(Frame *f)
 {
@@ -53,7 +46,7 @@ answer_asks(Client *c, Call *call, const pgb_error *err, const void *response)
 	pgb_error missing;
 	Ask *ask;
 
-	while (err == NULL && response != NULL && (part = wire_by_topic_next(&each)) != NULL)
+	while (err == NULL && call->asks != NULL && !call->no_reply && (part = wire_by_topic_next(&each)) != NULL)
 	{
 		for (ask = call->asks; ask != NULL; ask = ask->next)
 			if (ask->index == each.index && wstr_eq(wstr(ask->topic->name), *each.topic))
@@ -99,7 +92,8 @@ void
 call_keep(Client *c, Call *call, Kept *kept)
 {
 	kept_free(kept);
-	*kept = (Kept){frame_ref(call->frame), c->arena};
+	call->frame->refs++;
+	*kept = (Kept){call->frame, c->arena};
 	arena_init(&c->arena, 4096);
 }
 
@@ -111,30 +105,13 @@ kept_free(Kept *kept)
 	*kept = (Kept){0};
 }
 
-void
-conn_fail(Client *c, Conn *conn, int code, const char *fmt, ...)
-{
-	char why[160];
-	va_list ap;
-
-	va_start(ap, fmt);
-	(void) vsnprintf(why, sizeof(why), fmt, ap);
-	va_end(ap);
-	if (conn->broken.code == 0)
-		error_set(&conn->broken, code, code != PGB_NO_MEMORY, "%s:%d: %s%s", conn->node->host,
-				  conn->node->port, why,
-				  conn->state == CONN_VERSIONS && code == PGB_TRANSPORT
-					  ? " before it said which requests it knows: is it a Kafka listener without TLS?"
-					  : "");
-	client_wake_at(c, c->now);
-}
-
-/* As errno says; 0: the broker ended it. */
+/* As errno says; 0: the broker ended it.  The turn closes it. */
 static void
 lost(Client *c, Conn *conn, int e)
 {
-	conn_fail(c, conn, PGB_TRANSPORT, "%s",
-			  e != 0 ? strerror(e) : "the broker closed the connection"); /* NOLINT(concurrency-mt-unsafe) */
+	error_set(&conn->broken, PGB_TRANSPORT, true, "%s", /* NOLINTNEXTLINE(concurrency-mt-unsafe) */
+			  e != 0 ? strerror(e) : "the broker closed the connection");
+	client_wake_at(c, c->now);
 }
 
 static void
@@ -152,8 +129,12 @@ void
 conn_close(Client *c, Conn *conn, const pgb_error *why)
 {
 	Call *calls = conn->calls, *call, *next;
-	pgb_error err = *why;
+	pgb_error err;
 
+	error_set(&err, why->code, why->retriable, "%s:%d: %s%s", conn->node->host, conn->node->port, why->text,
+			  conn->state == CONN_VERSIONS
+				  ? " before it said which requests it knows: is it a Kafka listener without TLS?"
+				  : "");
 	if (conn->fd >= 0)
 		(void) close(conn->fd);
 	frame_unref(conn->in);
@@ -183,7 +164,8 @@ conn_open(Client *c, Conn *conn)
 	rc = getaddrinfo(conn->node->host, port, &hints, &list);
 	if (rc != 0 || list == NULL)
 	{
-		conn_fail(c, conn, PGB_TRANSPORT, "the name cannot be looked up: %s", gai_strerror(rc));
+		error_set(&conn->broken, PGB_TRANSPORT, true, "the name cannot be looked up: %s", gai_strerror(rc));
+		client_wake_at(c, c->now);
 		return;
 	}
 	a = list;
@@ -208,11 +190,11 @@ versions_done(Client *c, Call *call, const pgb_error *err, void *response)
 	Conn *conn = call->arg;
 	ApiVersionsResponse *resp = response;
 
+	(void) c;
 	/* That our version is not known is said in one that lists those that are. */
 	if (err != NULL && err->code != KERR_UNSUPPORTED_VERSION)
 	{
-		if (conn->fd >= 0)
-			conn_fail(c, conn, PGB_PROTOCOL, "%s", err->text);
+		conn->broken = conn->fd >= 0 ? *err : conn->broken;
 		return;
 	}
 	for (int i = 0; i < CLIENT_APIS; i++)
@@ -342,7 +324,7 @@ answered(Client *c, Conn *conn)
 
 	if (call == NULL || call == conn->unsent)
 	{
-		conn_fail(c, conn, PGB_PROTOCOL, "sent an answer without a question");
+		error_set(&conn->broken, PGB_PROTOCOL, true, "sent an answer without a question");
 		return;
 	}
 	call->frame = conn->in;
@@ -354,7 +336,8 @@ answered(Client *c, Conn *conn)
 	if (wrong != NULL)
 	{
 		arena_reset(&c->arena);
-		conn_fail(c, conn, PGB_PROTOCOL, "the answer to %s cannot be read (%s)", call->api->name, wrong);
+		error_set(&conn->broken, PGB_PROTOCOL, true, "the answer to %s cannot be read (%s)", call->api->name,
+				  wrong);
 		return;
 	}
 	take_call(conn, call);
@@ -373,12 +356,12 @@ make_room(Client *c, Conn *conn)
 		conn->in_size = get_be32(conn->head);
 	conn->in_cap = cap < conn->in_size ? cap : conn->in_size;
 	if (conn->in_size < 4 || conn->in_size > (size_t) c->conf.receive_max)
-		conn_fail(c, conn, PGB_PROTOCOL,
+		error_set(&conn->broken, PGB_PROTOCOL, true,
 				  "the answer would be of %zu bytes: no broker, a listener that wants TLS, or above "
 				  "receive.message.max.bytes",
 				  conn->in_size);
 	else if ((in = realloc(conn->in, sizeof(Frame) + conn->in_cap)) == NULL)
-		conn_fail(c, conn, PGB_NO_MEMORY, "no memory for an answer of %zu bytes", conn->in_size);
+		error_set(&conn->broken, PGB_NO_MEMORY, false, "no memory for an answer of %zu bytes", conn->in_size);
 	if (in == NULL)
 		return;
 	if (conn->in == NULL)
@@ -411,15 +394,14 @@ receive_some(Client *c, Conn *conn)
 }
 
 void
-conn_event(Client *c, Conn *conn, bool readable, bool writable)
+conn_event(Client *c, Conn *conn)
 {
-	if (conn->fd >= 0 && conn->state == CONN_CONNECTING && (writable || readable))
+	if (conn->state == CONN_CONNECTING)
 		connected(c, conn);
-	else if (conn->fd >= 0 && conn->state != CONN_CONNECTING)
+	else if (conn->fd >= 0)
 	{
-		if (writable)
-			flush(c, conn);
-		for (int turns = 0; readable && turns < 64 && receive_some(c, conn); turns++)
+		flush(c, conn);
+		for (int turns = 0; turns < 64 && receive_some(c, conn); turns++)
 			;
 	}
 }
@@ -432,10 +414,10 @@ conn_check(Client *c, Conn *conn)
 												  : CLIENT_NEVER;
 
 	if (c->now >= late && conn->state == CONN_CONNECTING)
-		conn_fail(c, conn, PGB_TRANSPORT, "no connection within %lld ms",
+		error_set(&conn->broken, PGB_TRANSPORT, true, "no connection within %lld ms",
 				  (long long) c->conf.connect_timeout);
 	else if (c->now >= late)
-		conn_fail(c, conn, PGB_TIMED_OUT, "no answer to %s in time", conn->calls->api->name);
+		error_set(&conn->broken, PGB_TIMED_OUT, true, "no answer to %s in time", conn->calls->api->name);
 	if (conn->broken.code != 0)
 		conn_close(c, conn, &conn->broken);
 	else

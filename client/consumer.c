@@ -434,7 +434,9 @@ pgb_consumer_close(pgb_consumer *c, int timeout_ms)
 	while (c->parts != NULL)
 		consumer_remove(c, &c->parts, c->parts);
 	read_free_used(c);
-	group_clear(c);
+	kept_free(&c->kept);
+	places_clear(&c->next_given);
+	places_clear(&c->last_given);
 	wire_writer_free(&c->scratch);
 	client_free(&c->c);
 }

@@ -185,7 +185,6 @@ bool group_lost_coordinator(pgb_consumer *c, int code);
 void group_subscribe(pgb_consumer *c);
 void group_leave(pgb_consumer *c, int64_t timeout);
 void group_revoke(pgb_consumer *c); /* callbacks that are due */
-void group_clear(pgb_consumer *c);
 
 /* group_protocol.c */
 int group_check_assignors(const char *list, bool *cooperative, pgb_error *err);

@@ -67,7 +67,8 @@ read_fetched(pgb_consumer *c, FromPart *p, const FetchResponseResponsesPartition
 		retry_later(&c->c, &p->retry);
 		return 0;
 	}
-	*chunk = (Chunk){.frame = frame_ref(frame), .at = r->records.p, .end = end, .n_aborted = n_aborted};
+	frame->refs++;
+	*chunk = (Chunk){.frame = frame, .at = r->records.p, .end = end, .n_aborted = n_aborted};
 	for (int32_t i = 0; i < n_aborted; i++)
 	{
 		chunk->aborted[i][0] = r->aborted_transactions[i].producer_id;

@@ -13,16 +13,6 @@
 
 #define JOIN_EXTRA 5000 /* a rebalance takes max.poll.interval.ms, its answer a little longer */
 
-static void
-set_member(pgb_consumer *c, WStr id)
-{
-	const char *copy = id.len <= 0 ? NULL : strndup(id.s, (size_t) id.len);
-
-	if (c->member.len > 0)
-		free((char *) (uintptr_t) c->member.s);
-	c->member = copy == NULL ? WSTR_LIT("") : (WStr){copy, id.len};
-}
-
 /* ---- what goes wrong ---- */
 
 /* We are no member any more; partitions go as lost. */
@@ -30,7 +20,7 @@ static void
 lose(pgb_consumer *c, bool forget_id)
 {
 	if (forget_id)
-		set_member(c, WSTR_NULL);
+		c->member = WSTR_LIT("");
 	c->generation = -1;
 	c->lost = true;
 	c->rejoin = true;
@@ -63,7 +53,7 @@ group_error(pgb_consumer *c, const pgb_error *err)
 Node *
 group_coordinator(pgb_consumer *c)
 {
-	Node *n = c->coordinator == CLIENT_NO_NODE ? NULL : client_node(&c->c, c->coordinator);
+	Node *n = client_node(&c->c, c->coordinator);
 
 	/* From then on group_find_coordinator sees to it. */
 	if (n == NULL && !c->coordinator_wanted)
@@ -114,7 +104,7 @@ group_find_coordinator(pgb_consumer *c)
 {
 	Client *client = &c->c;
 	FindCoordinatorRequest req;
-	Node *n = c->coordinator == CLIENT_NO_NODE ? NULL : client_node(client, c->coordinator);
+	Node *n = client_node(client, c->coordinator);
 	Conn *conn;
 
 	/* A coordinator that cannot be reached may be one no more. */
@@ -167,18 +157,20 @@ join_done(Client *client, Call *call, const pgb_error *err, void *response)
 	pgb_consumer *c = call->arg;
 	JoinGroupResponse *r = response;
 
-	if (c->group == GROUP_JOINING && r != NULL && r->member_id.len > 0 &&
-		(err == NULL || err->code == KERR_MEMBER_ID_REQUIRED))
-		set_member(c, r->member_id);
-	if (!accepted(c, GROUP_JOINING, err) || r == NULL)
+	/* Our id is in one that says who we are. */
+	if (c->group == GROUP_JOINING && (err == NULL || err->code == KERR_MEMBER_ID_REQUIRED))
+	{
+		call_keep(client, call, &c->kept);
+		c->joined = r;
+		c->member = r->member_id;
+		c->subscriptions = NULL;
+	}
+	if (!accepted(c, GROUP_JOINING, err))
 		return;
 	c->joining.failures = 0;
 	c->rejoin = c->lost = false;
 	c->generation = r->generation_id;
 	c->group = GROUP_LEADING;
-	c->joined = r;
-	c->subscriptions = NULL;
-	call_keep(client, call, &c->kept);
 	if (wstr_eq(r->leader, c->member) && group_read_members(c) != 0)
 		give_up(c, "no memory");
 }
@@ -260,7 +252,6 @@ heartbeat_done(Client *client, Call *call, const pgb_error *err, void *response)
 	pgb_consumer *c = call->arg;
 
 	(void) response;
-	c->joining.open = false;
 	if (c->group == GROUP_NONE || err == NULL)
 		return;
 	if (err->code == KERR_REBALANCE_IN_PROGRESS)
@@ -287,10 +278,11 @@ heartbeat(pgb_consumer *c)
 	req.member_id = c->member;
 	req.group_instance_id = c->instance;
 	c->heartbeat_at = client->now + client->conf.heartbeat;
-	c->joining.open = true;
 	client_wake_at(client, c->heartbeat_at);
-	client_send(client, conn, API_HEARTBEAT, 4, &req,
-				(Call){.done = heartbeat_done, .arg = c, .timeout = client->conf.session_timeout});
+	client_send(
+		client, conn, API_HEARTBEAT, 4, &req,
+		(Call){
+			.done = heartbeat_done, .arg = c, .timeout = client->conf.session_timeout, .retry = &c->joining});
 }
 
 /* ---- the step ---- */
@@ -449,15 +441,6 @@ group_subscribe(pgb_consumer *c)
 	client_wake_at(&c->c, 0);
 }
 
-static void
-leave_done(Client *client, Call *call, const pgb_error *err, void *response)
-{
-	(void) client;
-	(void) err;
-	(void) response;
-	*(bool *) call->arg = true;
-}
-
 /* Waits for the answer, so that who closes the connections next does not take it back. */
 static void
 say_goodbye(pgb_consumer *c, Node *node, int64_t timeout)
@@ -466,7 +449,7 @@ say_goodbye(pgb_consumer *c, Node *node, int64_t timeout)
 	int64_t until = client_clock() + timeout;
 	LeaveGroupRequestMembers me;
 	LeaveGroupRequest req;
-	bool left = false;
+	Retry leaving = {0};
 	Conn *conn;
 
 	WIRE_INIT(LeaveGroupRequest, &req);
@@ -479,16 +462,15 @@ say_goodbye(pgb_consumer *c, Node *node, int64_t timeout)
 	while ((conn = client_ready(client, node, USE_CONTROL)) == NULL && client_clock() < until)
 		client_run(client, until);
 	if (conn != NULL)
-		client_send(client, conn, API_LEAVE_GROUP, 5, &req,
-					(Call){.done = leave_done, .arg = &left, .timeout = timeout});
-	while (conn != NULL && !left)
+		client_send(client, conn, API_LEAVE_GROUP, 5, &req, (Call){.timeout = timeout, .retry = &leaving});
+	while (leaving.open)
 		client_run(client, CLIENT_NEVER);
 }
 
 void
 group_leave(pgb_consumer *c, int64_t timeout)
 {
-	Node *node = c->coordinator == CLIENT_NO_NODE ? NULL : client_node(&c->c, c->coordinator);
+	Node *node = client_node(&c->c, c->coordinator);
 	bool was_in = c->in_callback;
 
 	if (c->group == GROUP_NONE)
@@ -501,15 +483,6 @@ group_leave(pgb_consumer *c, int64_t timeout)
 	/* A static member that comes back in time finds its partitions where they were. */
 	if (node != NULL && c->member.len > 0 && c->instance.len < 0)
 		say_goodbye(c, node, timeout < 5000 ? timeout : 5000);
-	set_member(c, WSTR_NULL);
+	c->member = WSTR_LIT("");
 	c->generation = -1;
-}
-
-void
-group_clear(pgb_consumer *c)
-{
-	set_member(c, WSTR_NULL);
-	kept_free(&c->kept);
-	places_clear(&c->next_given);
-	places_clear(&c->last_given);
 }

@@ -77,21 +77,6 @@ metadata_failed(Client *c, const Topic *t, int64_t until, pgb_error *err)
 }
 
 static void
-apply_brokers(Client *c, const MetadataResponse *resp)
-{
-	for (Node *n = c->nodes; n != NULL; n = n->next)
-		n->gone = n->id >= 0;
-	for (int32_t i = 0; i < resp->n_brokers; i++)
-	{
-		const MetadataResponseBrokers *b = &resp->brokers[i];
-		Node *n = b->node_id < 0 ? NULL : client_add_node(c, b->node_id, b->host, b->port);
-
-		if (n != NULL)
-			n->gone = false;
-	}
-}
-
-static void
 apply_partitions(Client *c, Topic *t, const MetadataResponseTopics *m)
 {
 	int32_t n = m->n_partitions;
@@ -150,7 +135,16 @@ metadata_done(Client *c, Call *call, const pgb_error *err, void *response)
 	c->meta_wanted = c->meta_wanted || err != NULL;
 	if (err != NULL)
 		return;
-	apply_brokers(c, resp);
+	for (Node *n = c->nodes; n != NULL; n = n->next)
+		n->gone = n->id >= 0;
+	for (int32_t i = 0; i < resp->n_brokers; i++)
+	{
+		const MetadataResponseBrokers *b = &resp->brokers[i];
+		Node *n = b->node_id < 0 ? NULL : client_add_node(c, b->node_id, b->host, b->port);
+
+		if (n != NULL)
+			n->gone = false;
+	}
 	for (int32_t i = 0; i < resp->n_topics; i++)
 		apply_topic(c, &resp->topics[i]);
 	c->meta_version++;
@@ -187,18 +181,4 @@ metadata_step(Client *c)
 	c->meta_wanted = false;
 	call.timeout = c->conf.request_timeout < ASK_TIMEOUT ? c->conf.request_timeout : ASK_TIMEOUT;
 	client_send(c, conn, API_METADATA, 12, &req, call);
-}
-
-void
-metadata_free(Client *c)
-{
-	Topic *t, *next;
-
-	HASH_ITER (hh, c->topics, t, next)
-	{
-		HASH_DEL(c->topics, t);
-		free(t->parts);
-		free(t->name);
-		free(t);
-	}
 }
