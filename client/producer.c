@@ -154,14 +154,8 @@ pgb_flush(pgb_producer *p, int timeout_ms, pgb_error *err)
 
 	p->flushing = true;
 	client_wake_at(&p->c, 0);
-	(void) producer_reports(p);
-	while (p->pending > 0)
-	{
-		client_run(&p->c, until);
-		(void) producer_reports(p);
-		if (client_clock() >= until)
-			break;
-	}
+	for (int64_t left = timeout_ms; p->pending > 0 && left >= 0; left = until - client_clock() - 1)
+		(void) pgb_producer_work(p, (int) left);
 	p->flushing = false;
 	return p->pending == 0
 			   ? 0

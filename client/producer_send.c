@@ -116,19 +116,6 @@ expire(pgb_producer *p, ToPart *part)
 	}
 }
 
-/* Everything has come back: the batches that are left start a new epoch at sequence 0. */
-static void
-begin_epoch(pgb_producer *p, ToPart *part)
-{
-	part->new_epoch = part->known = false;
-	part->next_sequence = 0;
-	if (part->epoch == INT16_MAX)
-		p->producer_id = BATCH_NO_PRODUCER_ID;
-	part->epoch = part->epoch == INT16_MAX ? 0 : (int16_t) (part->epoch + 1);
-	for (Batch *b = part->batches; b != NULL; b = b->next)
-		b->bb.base_sequence = BATCH_NO_SEQUENCE;
-}
-
 /* Where the partition's next batch can go now: a node with a connection that has room, else NULL. */
 static Node *
 destination(pgb_producer *p, ToPart *part)
@@ -149,8 +136,17 @@ destination(pgb_producer *p, ToPart *part)
 		return NULL;
 	if (part->n_in_flight > 0 && (part->hold || part->new_epoch || (c->conf.idempotent && !part->known)))
 		return NULL;
+	/* Everything has come back: the batches that are left start a new epoch at sequence 0. */
 	if (part->new_epoch)
-		begin_epoch(p, part);
+	{
+		part->new_epoch = part->known = false;
+		part->next_sequence = 0;
+		if (part->epoch == INT16_MAX)
+			p->producer_id = BATCH_NO_PRODUCER_ID;
+		part->epoch = part->epoch == INT16_MAX ? 0 : (int16_t) (part->epoch + 1);
+		for (Batch *it = part->batches; it != NULL; it = it->next)
+			it->bb.base_sequence = BATCH_NO_SEQUENCE;
+	}
 	if (!retry_due(c, &part->retry))
 		return NULL;
 	if (!b->full && !b->ended && !p->flushing && p->bytes < (size_t) c->conf.buffer_memory / 2 &&
@@ -251,44 +247,33 @@ ask_id(pgb_producer *p)
 	client_send(c, conn, API_INIT_PRODUCER_ID, 5, &req, (Call){.done = id_done, .arg = p, .retry = &p->id});
 }
 
-/* Looks at every partition with batches, and drops those without from the list. */
-static bool
-find_destinations(pgb_producer *p)
-{
-	bool some = false;
-
-	for (ToPart *part = p->active, *next; part != NULL; part = next)
-	{
-		part->to = destination(p, part);
-		some = some || part->to != NULL;
-		next = part->next;
-		if (part->batches != NULL)
-			continue;
-		DL_DELETE(p->active, part);
-		part->prev = NULL;
-	}
-	return some;
-}
-
 void
 producer_step(void *handle)
 {
 	pgb_producer *p = handle;
-	bool sent = true;
-	ToPart *first;
+	ToPart *part, *next;
 
 	ask_id(p);
 	/* A partition sends several batches in a turn, each in a request of its own. */
-	while (sent && find_destinations(p))
+	for (bool some = true; some;)
 	{
-		sent = false;
-		for (Node *n = p->c.nodes; n != NULL; n = n->next)
-			while (n->id >= 0 && send_to(p, n))
-				sent = true;
+		/* A partition without batches leaves the list; one whose topic became known adds others at its end. */
+		for (part = p->active; part != NULL; part = next)
+		{
+			part->to = destination(p, part);
+			next = part->next;
+			if (part->batches != NULL)
+				continue;
+			DL_DELETE(p->active, part);
+			part->prev = NULL;
+		}
+		some = false;
+		for (part = p->active; part != NULL; part = part->next)
+			some = (part->to != NULL && send_to(p, part->to)) || some;
 	}
-	if ((first = p->active) != NULL)
+	if ((part = p->active) != NULL)
 	{
-		DL_DELETE(p->active, first);
-		DL_APPEND(p->active, first);
+		DL_DELETE(p->active, part);
+		DL_APPEND(p->active, part);
 	}
 }
