@@ -84,23 +84,22 @@ consumer_remove(pgb_consumer *c, FromPart **set, FromPart *p)
 	free(p);
 }
 
-static bool
-is_place(int64_t offset)
+/* -1: there is no such place. */
+static int
+place_at(pgb_consumer *c, FromPart *p, int64_t offset, pgb_error *err)
 {
-	return offset >= 0 || offset == PGB_EARLIEST || offset == PGB_LATEST || offset == PGB_COMMITTED;
-}
-
-static void
-place_at(pgb_consumer *c, FromPart *p, int64_t offset)
-{
-	if (offset == PGB_COMMITTED && c->c.conf.group_id[0] == '\0')
-		consumer_reset(c, p, "no group.id");
-	else if (offset == PGB_COMMITTED)
-		consumer_place(c, p, ASK_COMMITTED, 0);
+	if (offset >= 0)
+		consumer_place(c, p, FETCHING, offset);
 	else if (offset == PGB_EARLIEST || offset == PGB_LATEST)
 		consumer_place(c, p, ASK_TIME, offset);
+	else if (offset != PGB_COMMITTED)
+		return error_set(err, PGB_INVALID, false, "topic \"%s\", partition %d: %lld is no offset",
+						 p->ask.topic->name, p->ask.index, (long long) offset);
+	else if (c->c.conf.group_id[0] == '\0')
+		consumer_reset(c, p, "no group.id");
 	else
-		consumer_place(c, p, FETCHING, offset);
+		consumer_place(c, p, ASK_COMMITTED, 0);
+	return 0;
 }
 
 pgb_error *
@@ -163,14 +162,14 @@ pgb_subscribe(pgb_consumer *c, const char *const *topics, size_t n, pgb_error *e
 	if (n > 0 && c->group == GROUP_NONE && c->parts != NULL)
 		return error_set(err, PGB_STATE, false,
 						 "pgb_assign and pgb_subscribe exclude each other; pgb_assign nothing first");
-	for (size_t i = 0; i < n; i++)
-		if (metadata_topic(&c->c, wstr(topics[i])) == NULL)
-			return error_memory(err);
 	for (t = c->c.topics; t != NULL; t = t->hh.next)
 		t->subscribed = false;
 	for (size_t i = 0; i < n; i++)
-		if ((t = metadata_find(&c->c, wstr(topics[i]))) != NULL)
-			t->subscribed = true;
+	{
+		if ((t = metadata_topic(&c->c, wstr(topics[i]))) == NULL)
+			return error_memory(err);
+		t->subscribed = true;
+	}
 	if (n == 0)
 		group_leave(c, 5000);
 	else
@@ -191,12 +190,13 @@ pgb_assign(pgb_consumer *c, const pgb_place *places, size_t n, pgb_error *err)
 		const pgb_place *at = &places[i];
 		FromPart *p = consumer_named(c, at->topic, at->partition, NULL);
 
-		if (at->partition < 0 || !is_place(at->offset))
-			return error_set(err, PGB_INVALID, false, "topic \"%s\": partition %d, offset %lld is no place",
-							 at->topic, at->partition, (long long) at->offset);
+		if (at->partition < 0)
+			return error_set(err, PGB_INVALID, false, "topic \"%s\": %d is no partition", at->topic,
+							 at->partition);
 		if (p == NULL && (p = consumer_add(c, &c->parts, at->topic, at->partition)) == NULL)
 			return error_memory(err);
-		place_at(c, p, at->offset);
+		if (place_at(c, p, at->offset, err) != 0)
+			return -1;
 	}
 	return 0;
 }
@@ -311,12 +311,7 @@ pgb_seek(pgb_consumer *c, const char *topic, int32_t partition, int64_t offset, 
 {
 	FromPart *p = consumer_named(c, topic, partition, err);
 
-	if (p == NULL)
-		return -1;
-	if (!is_place(offset))
-		return error_set(err, PGB_INVALID, false, "%lld is no offset", (long long) offset);
-	place_at(c, p, offset);
-	return 0;
+	return p == NULL ? -1 : place_at(c, p, offset, err);
 }
 
 int
