@@ -80,7 +80,6 @@ consumer_remove(pgb_consumer *c, FromPart **set, FromPart *p)
 	if (c->reading == p)
 		c->reading = NULL;
 	HASH_DEL(*set, p);
-	free(p->aborting);
 	free(p);
 }
 

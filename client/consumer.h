@@ -33,6 +33,8 @@ typedef enum FromState
 	IDLE /* nothing: the application has been told why, and a seek helps */
 } FromState;
 
+typedef FetchResponseResponsesPartitionsAbortedTransactions Aborted;
+
 /* Batches of one partition in a frame. */
 typedef struct Chunk
 {
@@ -40,8 +42,8 @@ typedef struct Chunk
 	Frame *frame;
 	const uint8_t *at, *end;
 	size_t size; /* of records, read or not */
-	int32_t n_aborted, next_aborted;
-	int64_t aborted[][2]; /* producer id, first offset; by rising offset */
+	int32_t n_aborted;
+	Aborted aborted[]; /* transactions whose marker is still to come */
 } Chunk;
 
 typedef struct Job Job;
@@ -64,8 +66,6 @@ typedef struct FromPart
 	int n_chunks;
 	const uint8_t *batch; /* being read: `it` is in it */
 	RecordIter it;
-	int64_t *aborting; /* producers whose records are skipped now */
-	size_t n_aborting;
 	Job *job;         /* all that is wanted is one answer */
 	pgb_place *place; /* and here it belongs */
 } FromPart;

@@ -22,7 +22,6 @@ read_drop(pgb_consumer *c, FromPart *p)
 {
 	while (p->chunks != NULL)
 		retire(c, p);
-	p->n_aborting = 0;
 }
 
 void
@@ -69,11 +68,8 @@ read_fetched(pgb_consumer *c, FromPart *p, const FetchResponseResponsesPartition
 	}
 	frame->refs++;
 	*chunk = (Chunk){.frame = frame, .at = r->records.p, .end = end, .n_aborted = n_aborted};
-	for (int32_t i = 0; i < n_aborted; i++)
-	{
-		chunk->aborted[i][0] = r->aborted_transactions[i].producer_id;
-		chunk->aborted[i][1] = r->aborted_transactions[i].first_offset;
-	}
+	if (n_aborted > 0)
+		memcpy(chunk->aborted, r->aborted_transactions, sizeof(Aborted) * (size_t) n_aborted);
 	chunk->size = (size_t) r->records.len;
 	DL_APPEND(p->chunks, chunk);
 	p->n_chunks++;
@@ -83,49 +79,21 @@ read_fetched(pgb_consumer *c, FromPart *p, const FetchResponseResponsesPartition
 
 /* ---- records ---- */
 
-/* Its place among the producers whose records are skipped; n_aborting: it is none of them. */
-static size_t
-aborting_index(const FromPart *p, int64_t producer_id)
-{
-	size_t i = 0;
-
-	while (i < p->n_aborting && p->aborting[i] != producer_id)
-		i++;
-	return i;
-}
-
-/* Transactions that were aborted begin and end on the way; true: the batch belongs to one. */
+/* Transactions that were aborted end on the way, by their markers; true: the batch belongs to one. */
 static bool
-is_aborted(FromPart *p, Chunk *chunk)
+is_aborted(Chunk *chunk, const uint8_t *b)
 {
-	const uint8_t *b = chunk->at;
+	Aborted *a = chunk->aborted;
 	TxnMarker m;
-	size_t i;
 
-	for (; chunk->next_aborted < chunk->n_aborted; chunk->next_aborted++)
-	{
-		int64_t *next = chunk->aborted[chunk->next_aborted];
-
-		if (next[1] > batch_last_offset(b))
-			break;
-		if (aborting_index(p, next[0]) == p->n_aborting &&
-			array_room(&p->aborting, p->n_aborting, sizeof(int64_t)))
-			p->aborting[p->n_aborting++] = next[0];
-	}
-	if (batch_is_control(b) && batch_read_marker(b, &m) && !m.commit &&
-		(i = aborting_index(p, m.producer_id)) < p->n_aborting)
-		p->aborting[i] = p->aborting[--p->n_aborting];
-	return batch_is_transactional(b) && aborting_index(p, batch_producer_id(b)) < p->n_aborting;
-}
-
-/* Whether the batch is passed over. */
-static bool
-is_hidden(const pgb_consumer *c, FromPart *p)
-{
-	const uint8_t *b = p->chunks->at;
-
-	return (c->c.conf.read_committed && is_aborted(p, p->chunks)) || batch_is_control(b) ||
-		   batch_next_offset(b) <= p->position;
+	while (a < chunk->aborted + chunk->n_aborted &&
+		   (a->producer_id != batch_producer_id(b) || a->first_offset > batch_last_offset(b)))
+		a++;
+	if (a == chunk->aborted + chunk->n_aborted)
+		return false;
+	if (batch_is_control(b) && batch_read_marker(b, &m) && !m.commit)
+		*a = chunk->aborted[--chunk->n_aborted];
+	return batch_is_transactional(b);
 }
 
 /* False, for who wanted to read it. */
@@ -207,7 +175,8 @@ take_from(pgb_consumer *c, FromPart *p, pgb_record *out, int max)
 		/* The scratch went to another partition in between: open it again. */
 		if (p->batch == b && packed && c->scratch_for != b)
 			p->batch = NULL;
-		if (p->batch != b && !is_hidden(c, p))
+		if (p->batch != b && !(c->c.conf.read_committed && is_aborted(chunk, b)) && !batch_is_control(b) &&
+			batch_next_offset(b) > p->position)
 			/* Records that were given point into the scratch. */
 			if ((n > 0 && packed) || !open_batch(c, p, b))
 				break;
