@@ -216,19 +216,17 @@ read_waiting(const pgb_consumer *c)
 int
 read_take(pgb_consumer *c, pgb_record *records, int max)
 {
-	FromPart *start = c->reading != NULL ? c->reading : c->parts, *p = start;
+	FromPart *p = c->reading != NULL ? c->reading : c->parts, *next;
 	int n = 0;
 
-	if (p == NULL || max <= 0)
-		return 0;
-	do
+	/* One partition at a time, so that a chunk is done with before the next one is begun; then who has waited longest. */
+	for (; p != NULL && n == 0 && c->failure.code == 0; p = next)
 	{
-		/* One partition at a time, so that a chunk is done with before the next one is begun. */
 		if (p->chunks != NULL && !p->paused)
 			n = take_from(c, p, records, max);
-		c->reading = p->chunks != NULL ? p : p->hh.next != NULL ? p->hh.next : c->parts;
-		p = p->hh.next != NULL ? p->hh.next : c->parts;
-	} while (n == 0 && p != start && c->failure.code == 0);
+		next = p == c->reading ? c->parts : p->hh.next;
+		c->reading = p->chunks != NULL && !p->paused ? p : NULL;
+	}
 	return n;
 }
 

@@ -367,30 +367,11 @@ take_away(pgb_consumer *c, pgb_rebalance what)
 	places_clear(&list);
 }
 
-static void
-give(pgb_consumer *c)
-{
-	PlaceList list = {0};
-
-	for (size_t i = 0; i < c->next_given.n; i++)
-	{
-		const pgb_place *at = &c->next_given.at[i];
-		FromPart *p = consumer_named(c, at->topic, at->partition, NULL) != NULL
-						  ? NULL
-						  : consumer_add(c, &c->parts, at->topic, at->partition);
-
-		if (p == NULL)
-			continue;
-		consumer_place(c, p, ASK_COMMITTED, 0);
-		(void) places_add(&list, p->ask.topic->name, at->partition, PGB_COMMITTED);
-	}
-	tell(c, PGB_GIVEN, &list);
-	places_clear(&list);
-}
-
 void
 group_revoke(pgb_consumer *c)
 {
+	FromPart *p;
+
 	if (c->group == GROUP_LEAVING_OLD)
 	{
 		take_away(c, c->lost ? PGB_LOST : PGB_REVOKED);
@@ -400,18 +381,24 @@ group_revoke(pgb_consumer *c)
 	else if (c->group == GROUP_TAKING)
 	{
 		size_t before = HASH_COUNT(c->parts), left;
+		PlaceList new = {0};
 
 		for (size_t i = 0; i < c->next_given.n; i++)
 		{
 			const pgb_place *at = &c->next_given.at[i];
-			FromPart *p = consumer_named(c, at->topic, at->partition, NULL);
 
-			if (p != NULL)
+			if ((p = consumer_named(c, at->topic, at->partition, NULL)) != NULL)
 				p->stays = true;
+			else
+				(void) places_add(&new, at->topic, at->partition, PGB_COMMITTED);
 		}
 		take_away(c, PGB_REVOKED);
 		left = HASH_COUNT(c->parts);
-		give(c);
+		for (size_t i = 0; i < new.n; i++)
+			if ((p = consumer_add(c, &c->parts, new.at[i].topic, new.at[i].partition)) != NULL)
+				consumer_place(c, p, ASK_COMMITTED, 0);
+		tell(c, PGB_GIVEN, &new);
+		places_clear(&new);
 		places_clear(&c->last_given);
 		c->last_given = c->next_given;
 		c->next_given = (PlaceList){0};

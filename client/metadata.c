@@ -77,13 +77,25 @@ metadata_failed(Client *c, const Topic *t, int64_t until, pgb_error *err)
 }
 
 static void
-apply_partitions(Client *c, Topic *t, const MetadataResponseTopics *m)
+apply_topic(Client *c, const MetadataResponseTopics *m)
 {
+	Topic *t = metadata_find(c, m->name);
 	int32_t n = m->n_partitions;
-	Part *parts = n > t->n || memcmp(&t->id, &m->topic_id, sizeof(t->id)) != 0
-					  ? realloc(t->parts, sizeof(Part) * (size_t) (n > t->n ? n : t->n))
-					  : t->parts;
+	Part *parts;
 
+	if (t == NULL)
+		return;
+	t->code = m->error_code;
+	if (m->error_code != 0 || n <= 0)
+	{
+		if (t->unknown_since == 0)
+			t->unknown_since = c->now;
+		if (m->error_code == 0 || kerr_retriable(m->error_code))
+			metadata_want(c);
+		return;
+	}
+	t->unknown_since = 0;
+	parts = realloc(t->parts, sizeof(Part) * (size_t) (n > t->n ? n : t->n));
 	if (parts == NULL)
 		return;
 	t->parts = parts;
@@ -104,26 +116,6 @@ apply_partitions(Client *c, Topic *t, const MetadataResponseTopics *m)
 		if (p->leader_id < 0)
 			metadata_want(c);
 	}
-}
-
-static void
-apply_topic(Client *c, const MetadataResponseTopics *m)
-{
-	Topic *t = metadata_find(c, m->name);
-
-	if (t == NULL)
-		return;
-	t->code = m->error_code;
-	if (m->error_code == 0 && m->n_partitions > 0)
-	{
-		apply_partitions(c, t, m);
-		t->unknown_since = 0;
-		return;
-	}
-	if (t->unknown_since == 0)
-		t->unknown_since = c->now;
-	if (m->error_code == 0 || kerr_retriable(m->error_code))
-		metadata_want(c);
 }
 
 static void
