@@ -116,26 +116,20 @@ Node *
 client_add_node(Client *c, int32_t id, WStr host, int port)
 {
 	Node *n = client_node(c, id);
-	char *name;
 
 	if (n != NULL && n->port == port && wstr_eq(wstr(n->host), host))
 		return n;
-	name = strndup(host.len > 0 ? host.s : "", host.len > 0 ? (size_t) host.len : 0);
-	if (name == NULL || (n == NULL && (n = calloc(1, sizeof(*n))) == NULL))
-	{
-		free(name);
-		return n;
-	}
-	if (n->host == NULL)
+	if (n == NULL && (n = calloc(1, sizeof(*n))) == NULL)
+		return NULL;
+	if (n->conns[0].node == NULL)
 		LL_PREPEND(c->nodes, n);
 	/* This may be called for an answer of one of them, so they are closed in the turn's next part. */
 	for (Conn *conn = n->conns; conn < n->conns + USE_COUNT; conn++)
-		if (n->host == NULL)
+		if (conn->node == NULL)
 			*conn = (Conn){.node = n, .fd = -1};
 		else if (conn->fd >= 0)
 			error_set(&conn->broken, PGB_TRANSPORT, true, "the broker has another address now");
-	free(n->host);
-	n->host = name;
+	(void) snprintf(n->host, sizeof(n->host), "%.*s", host.len > 0 ? (int) host.len : 0, host.s);
 	n->id = id;
 	n->port = port;
 	return n;
@@ -290,7 +284,6 @@ client_free_nodes(Client *c)
 		for (int i = 0; i < USE_COUNT; i++)
 			conn_close(c, &n->conns[i], &closed);
 		c->nodes = n->next;
-		free(n->host);
 		free(n);
 	}
 }
@@ -305,7 +298,6 @@ client_free(Client *c)
 	{
 		HASH_DEL(c->topics, t);
 		free(t->parts);
-		free(t->name);
 		free(t);
 	}
 	arena_free(&c->arena);

@@ -9,7 +9,7 @@
  *     client_run(c, until)   epoll_wait -> replies (Call.done) -> broken and late connections -> metadata -> step
  *
  * Done functions free what is theirs; they do not close connections.  A response lives in the client's arena and in
- * call->frame until done returns; call_keep and frame_ref keep it.  A request may be made in the arena: client_send empties it.
+ * c->frame until done returns; call_keep and frame_ref keep it.  A request may be made in the arena: client_send empties it.
  */
 #ifndef CLIENT_CLIENT_H
 #define CLIENT_CLIENT_H
@@ -49,7 +49,7 @@ typedef struct Kept
 	Arena arena;
 } Kept;
 
-void call_keep(Client *c, Call *call, Kept *kept); /* the one that was kept before goes */
+void call_keep(Client *c, Kept *kept); /* the one that was kept before goes */
 void kept_free(Kept *kept);
 
 /* Something that is asked for, again and again after failures: between them is a backoff that grows. */
@@ -79,7 +79,7 @@ typedef struct Ask
 	int32_t index, none; /* `none`: topic and index are a key without a hole */
 } Ask;
 
-typedef void (*AskDone)(Client *c, Ask *ask, const Call *call, const pgb_error *err, const void *part);
+typedef void (*AskDone)(Client *c, Ask *ask, const pgb_error *err, const void *part);
 
 void ask_drop(Ask *ask);
 
@@ -100,7 +100,6 @@ struct Call
 	int32_t correlation_id;
 	int64_t deadline;
 	WireWriter out; /* holes are filled from their `user`, which lives until done */
-	Frame *frame;
 	Node *node;
 };
 
@@ -143,8 +142,8 @@ struct Conn
 struct Node
 {
 	Node *next;
-	int32_t id; /* below 0: of bootstrap.servers */
-	char *host;
+	int32_t id;     /* below 0: of bootstrap.servers */
+	char host[256]; /* as long as names may be */
 	int port;
 	bool gone;       /* not in the last metadata */
 	bool full;       /* scratch of a consumer's step, as the next */
@@ -170,6 +169,7 @@ struct Topic
 	int16_t code;          /* of the last answer */
 	int64_t unknown_since; /* 0: known */
 	bool subscribed;       /* by pgb_subscribe */
+	int32_t place;         /* scratch: in the list of a group that is assigned */
 };
 
 struct Client
@@ -186,6 +186,7 @@ struct Client
 	size_t topic_size; /* of which a Topic is the beginning */
 	Node *asked;       /* of the last client_any */
 	Arena arena;
+	Frame *frame; /* of the answer that is being given, NULL: of none; who refers to it keeps it */
 	void (*step)(void *handle);
 	bool interrupted;
 	pgb_error last_error; /* of a connection */

@@ -54,13 +54,13 @@ answer_asks(Client *c, Call *call, const pgb_error *err, const void *response)
 		if (ask == NULL)
 			continue;
 		ask_drop(ask);
-		call->answer(c, ask, call, NULL, part);
+		call->answer(c, ask, NULL, part);
 	}
 	error_set(&missing, PGB_PROTOCOL, true, "the answer to %s leaves out a partition", call->api->name);
 	while ((ask = call->asks) != NULL)
 	{
 		ask_drop(ask);
-		call->answer(c, ask, call, err != NULL || call->no_reply ? err : &missing, NULL);
+		call->answer(c, ask, err != NULL || call->no_reply ? err : &missing, NULL);
 	}
 }
 
@@ -85,15 +85,16 @@ call_end(Client *c, Call *call, const pgb_error *err, void *response)
 		answer_asks(c, call, err, response);
 	arena_reset(&c->arena);
 	wire_writer_free(&call->out);
-	frame_unref(call->frame);
+	frame_unref(c->frame);
+	c->frame = NULL;
 }
 
 void
-call_keep(Client *c, Call *call, Kept *kept)
+call_keep(Client *c, Kept *kept)
 {
 	kept_free(kept);
-	call->frame->refs++;
-	*kept = (Kept){call->frame, c->arena};
+	c->frame->refs++;
+	*kept = (Kept){c->frame, c->arena};
 	arena_init(&c->arena, 4096);
 }
 
@@ -327,15 +328,17 @@ answered(Client *c, Conn *conn)
 		error_set(&conn->broken, PGB_PROTOCOL, true, "sent an answer without a question");
 		return;
 	}
-	call->frame = conn->in;
+	c->frame = conn->in;
 	conn->in = NULL;
 	response = arena_alloc(&c->arena, call->api->response->size);
 	if (response != NULL)
-		wrong = wire_response_decode(call->frame->data, call->frame->len, call->api, call->version,
+		wrong = wire_response_decode(c->frame->data, c->frame->len, call->api, call->version,
 									 call->correlation_id, &c->arena, response);
 	if (wrong != NULL)
 	{
 		arena_reset(&c->arena);
+		frame_unref(c->frame);
+		c->frame = NULL;
 		error_set(&conn->broken, PGB_PROTOCOL, true, "the answer to %s cannot be read (%s)", call->api->name,
 				  wrong);
 		return;

@@ -162,7 +162,7 @@ void consumer_ask(pgb_consumer *c);
 void consumer_reset(pgb_consumer *c, FromPart *p, const char *why); /* as auto.offset.reset says */
 
 /* consumer_read.c */
-int read_fetched(pgb_consumer *c, FromPart *p, const FetchResponseResponsesPartitions *r, Frame *frame);
+int read_fetched(pgb_consumer *c, FromPart *p, const FetchResponseResponsesPartitions *r);
 void read_drop(pgb_consumer *c, FromPart *p); /* chunks go to `used` */
 void read_free_used(pgb_consumer *c);
 bool read_waiting(const pgb_consumer *c); /* are there records to take? */

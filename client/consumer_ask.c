@@ -19,7 +19,7 @@ typedef struct Question
 	void (*put)(const pgb_consumer *c, const FromPart *p, void *request, void *part);
 
 	/* The error of one partition; 0: none, or it is dealt with. */
-	int (*answer)(pgb_consumer *c, FromPart *p, const void *part, Frame *frame);
+	int (*answer)(pgb_consumer *c, FromPart *p, const void *part);
 } Question;
 
 void
@@ -56,12 +56,11 @@ put_commit(const pgb_consumer *c, const FromPart *p, void *request, void *part)
 }
 
 static int
-answer_commit(pgb_consumer *c, FromPart *p, const void *part, Frame *frame)
+answer_commit(pgb_consumer *c, FromPart *p, const void *part)
 {
 	int code = ((const OffsetCommitResponseTopicsPartitions *) part)->error_code;
 	FromPart *mine = consumer_find(c->parts, p->ask.topic, p->ask.index);
 
-	(void) frame;
 	if (code == 0 && mine != NULL)
 		mine->committed = p->when;
 	/* The group goes on without us: the next join tells us where it is. */
@@ -83,11 +82,10 @@ put_committed(const pgb_consumer *c, const FromPart *p, void *request, void *par
 }
 
 static int
-answer_committed(pgb_consumer *c, FromPart *p, const void *part, Frame *frame)
+answer_committed(pgb_consumer *c, FromPart *p, const void *part)
 {
 	const OffsetFetchResponseTopicsPartitions *r = part;
 
-	(void) frame;
 	if (r->error_code != 0 || job_answered(p, r->committed_offset))
 		return r->error_code;
 	if (r->committed_offset < 0)
@@ -115,11 +113,10 @@ put_time(const pgb_consumer *c, const FromPart *p, void *request, void *part)
 }
 
 static int
-answer_time(pgb_consumer *c, FromPart *p, const void *part, Frame *frame)
+answer_time(pgb_consumer *c, FromPart *p, const void *part)
 {
 	const ListOffsetsResponseTopicsPartitions *r = part;
 
-	(void) frame;
 	if (r->error_code != 0 || job_answered(p, r->offset))
 		return r->error_code;
 	if (r->offset < 0 && p->when == PGB_LATEST)
@@ -147,7 +144,7 @@ put_fetch(const pgb_consumer *c, const FromPart *p, void *request, void *part)
 }
 
 static int
-answer_fetch(pgb_consumer *c, FromPart *p, const void *part, Frame *frame)
+answer_fetch(pgb_consumer *c, FromPart *p, const void *part)
 {
 	const FetchResponseResponsesPartitions *r = part;
 
@@ -172,7 +169,7 @@ answer_fetch(pgb_consumer *c, FromPart *p, const void *part, Frame *frame)
 		HASH_DEL(c->parts, p);
 		HASH_ADD(hh, c->parts, ask.topic, KEY_SIZE, p);
 	}
-	return read_fetched(c, p, r, frame);
+	return read_fetched(c, p, r);
 }
 
 static const Question questions[] = {
@@ -185,12 +182,12 @@ static const Question questions[] = {
 /* ---- answers ---- */
 
 static void
-answered(Client *client, Ask *ask, const Call *call, const pgb_error *err, const void *part)
+answered(Client *client, Ask *ask, const pgb_error *err, const void *part)
 {
 	pgb_consumer *c = (pgb_consumer *) client;
 	FromPart *p = (FromPart *) ask;
 	FromState state = p->state;
-	int code = part == NULL ? 0 : questions[state].answer(c, p, part, call->frame);
+	int code = part == NULL ? 0 : questions[state].answer(c, p, part);
 	pgb_error why;
 
 	client_wake_at(client, client->now);

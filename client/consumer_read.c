@@ -50,7 +50,7 @@ whole_batches(const uint8_t *at, const uint8_t *end, int64_t *next_offset)
 }
 
 int
-read_fetched(pgb_consumer *c, FromPart *p, const FetchResponseResponsesPartitions *r, Frame *frame)
+read_fetched(pgb_consumer *c, FromPart *p, const FetchResponseResponsesPartitions *r)
 {
 	int32_t n_aborted = r->n_aborted_transactions < 0 ? 0 : r->n_aborted_transactions;
 	int64_t next = p->fetch_at;
@@ -66,8 +66,8 @@ read_fetched(pgb_consumer *c, FromPart *p, const FetchResponseResponsesPartition
 		retry_later(&c->c, &p->retry);
 		return 0;
 	}
-	frame->refs++;
-	*chunk = (Chunk){.frame = frame, .at = r->records.p, .end = end, .n_aborted = n_aborted};
+	c->c.frame->refs++;
+	*chunk = (Chunk){.frame = c->c.frame, .at = r->records.p, .end = end, .n_aborted = n_aborted};
 	if (n_aborted > 0)
 		memcpy(chunk->aborted, r->aborted_transactions, sizeof(Aborted) * (size_t) n_aborted);
 	chunk->size = (size_t) r->records.len;

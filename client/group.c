@@ -160,7 +160,7 @@ join_done(Client *client, Call *call, const pgb_error *err, void *response)
 	/* Our id is in one that says who we are. */
 	if (c->group == GROUP_JOINING && (err == NULL || err->code == KERR_MEMBER_ID_REQUIRED))
 	{
-		call_keep(client, call, &c->kept);
+		call_keep(client, &c->kept);
 		c->joined = r;
 		c->member = r->member_id;
 		c->subscriptions = NULL;
@@ -395,7 +395,8 @@ group_revoke(pgb_consumer *c)
 		take_away(c, PGB_REVOKED);
 		left = HASH_COUNT(c->parts);
 		for (size_t i = 0; i < new.n; i++)
-			if ((p = consumer_add(c, &c->parts, new.at[i].topic, new.at[i].partition)) != NULL)
+			if (consumer_named(c, new.at[i].topic, new.at[i].partition, NULL) == NULL &&
+				(p = consumer_add(c, &c->parts, new.at[i].topic, new.at[i].partition)) != NULL)
 				consumer_place(c, p, ASK_COMMITTED, 0);
 		tell(c, PGB_GIVEN, &new);
 		places_clear(&new);

@@ -24,12 +24,10 @@ metadata_topic(Client *c, WStr name)
 
 	if (t != NULL)
 		return t;
-	t = calloc(1, c->topic_size);
-	if (t == NULL || (t->name = strndup(name.s, (size_t) name.len)) == NULL)
-	{
-		free(t);
+	t = calloc(1, c->topic_size + (size_t) name.len + 1);
+	if (t == NULL)
 		return NULL;
-	}
+	t->name = memcpy((char *) t + c->topic_size, name.s, (size_t) name.len);
 	t->unknown_since = c->now;
 	HASH_ADD_KEYPTR(hh, c->topics, t->name, (size_t) name.len, t);
 	/* A new topic is no retry. */

@@ -38,14 +38,13 @@ batch_failed(pgb_producer *p, Batch *b, const pgb_error *err)
 }
 
 static void
-produced(Client *c, Ask *ask, const Call *call, const pgb_error *err, const void *part)
+produced(Client *c, Ask *ask, const pgb_error *err, const void *part)
 {
 	const ProduceResponseResponsesPartitionResponses *r = part;
 	int code = r == NULL ? 0 : r->error_code;
 	Batch *b = (Batch *) ask;
 	pgb_error why;
 
-	(void) call;
 	b->part->n_in_flight--;
 	if (code != 0 && code != KERR_DUPLICATE_SEQUENCE_NUMBER)
 	{

@@ -124,7 +124,7 @@ call_done(Client *c, Call *call, const pgb_error *err, void *response)
 		return;
 	}
 	h->response = response;
-	call_keep(c, call, &h->kept);
+	call_keep(c, &h->kept);
 }
 
 void *
