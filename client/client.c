@@ -74,6 +74,14 @@ retry_later(Client *c, Retry *r)
 	client_wake_at(c, r->at);
 }
 
+void
+retry_want(Client *c, Retry *r)
+{
+	if (!r->wanted)
+		client_wake_at(c, r->at);
+	r->wanted = true;
+}
+
 bool
 array_room(void *array, size_t n, size_t size)
 {

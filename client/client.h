@@ -55,6 +55,7 @@ void kept_free(Kept *kept);
 /* Something that is asked for, again and again after failures: between them is a backoff that grows. */
 typedef struct Retry
 {
+	bool wanted;  /* by somebody who has no time for it (retry_want) */
 	bool open;    /* asked, not answered */
 	int failures; /* one after another */
 	int64_t at;   /* not before */
@@ -190,8 +191,7 @@ struct Client
 	void (*step)(void *handle);
 	bool interrupted;
 	pgb_error last_error; /* of a connection */
-	bool meta_wanted;
-	Retry meta;
+	Retry meta;           /* an error that newer metadata may heal wants them */
 	uint32_t meta_version;
 	int64_t meta_fresh; /* until */
 };
@@ -215,6 +215,7 @@ uint64_t client_random(Client *c);
 /* Is it to be asked for now? If its time has not come, the client wakes up then. */
 bool retry_due(Client *c, const Retry *r);
 void retry_later(Client *c, Retry *r); /* it failed */
+void retry_want(Client *c, Retry *r);  /* from now on its step sees to it */
 
 /* Room for one more behind `n` items of `size` in *(void **) array, which doubles; false: no memory. */
 bool array_room(void *array, size_t n, size_t size) __attribute__((warn_unused_result));
@@ -253,7 +254,6 @@ void conn_close(Client *c, Conn *conn, const pgb_error *why);
 
 Topic *metadata_find(const Client *c, WStr name); /* NULL: nobody has asked for it */
 Topic *metadata_topic(Client *c, WStr name);      /* asked for from now on; NULL: no memory */
-void metadata_want(Client *c);
 void metadata_step(Client *c);
 
 /* The leader's node, or NULL; then metadata are asked for. */

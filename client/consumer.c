@@ -424,7 +424,6 @@ pgb_consumer_close(pgb_consumer *c, int timeout_ms)
 	c->c.step = NULL;
 	client_free_nodes(&c->c);
 	jobs_free(c);
-	commit_tell(c);
 	while (c->parts != NULL)
 		consumer_remove(c, &c->parts, c->parts);
 	read_free_used(c);

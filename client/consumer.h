@@ -107,8 +107,7 @@ struct pgb_consumer
 	Job *jobs;
 	Job *results;        /* that are at their end, and to be told */
 	int32_t coordinator; /* node id, CLIENT_NO_NODE */
-	bool coordinator_wanted;
-	Retry find; /* of the coordinator */
+	Retry find;          /* of the coordinator */
 	/* records */
 	FromPart *reading;
 	Chunk *used;

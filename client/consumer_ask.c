@@ -200,7 +200,7 @@ answered(Client *client, Ask *ask, const pgb_error *err, const void *part)
 	if (err != NULL && state <= ASK_COMMITTED)
 		(void) group_lost_coordinator(c, err->code);
 	else if (err != NULL)
-		metadata_want(client);
+		retry_want(client, &client->meta);
 	if (p->job != NULL)
 		job_step(c, p, err, code == 0);
 	else if (err != NULL)
@@ -232,18 +232,17 @@ static void
 ask(pgb_consumer *c, Node *node, FromState state, FromPart *set)
 {
 	const Question *q = &questions[state];
-	Client *client = &c->c;
-	Conn *conn = client_ready(client, node, q->use);
-	Call call = {.answer = answered, .timeout = client->conf.request_timeout};
+	Conn *conn = client_ready(&c->c, node, q->use);
+	Call call = {.answer = answered, .timeout = c->c.conf.request_timeout};
 	void *req;
 
 	/* A leader that cannot be reached may be one no more. */
 	if (conn == NULL && state > ASK_COMMITTED && node->conns[q->use].state == CONN_DOWN)
-		metadata_want(client);
-	if (conn == NULL || (state == FETCHING &&
-						 (conn->n_calls > 0 || node->full || c->unread >= (size_t) client->conf.fetch_max)))
+		retry_want(&c->c, &c->c.meta);
+	if (conn == NULL ||
+		(state == FETCHING && (conn->n_calls > 0 || node->full || c->unread >= (size_t) c->c.conf.fetch_max)))
 		return;
-	req = wire_new(wire_api(q->key)->request, &client->arena, 1);
+	req = wire_new(wire_api(q->key)->request, &c->c.arena, 1);
 	for (FromPart *p = req == NULL ? NULL : set; p != NULL; p = p->hh.next)
 	{
 		void *part = NULL;
@@ -251,7 +250,7 @@ ask(pgb_consumer *c, Node *node, FromState state, FromPart *set)
 		/* Of one that is there twice the second waits: an answer could not tell them apart. */
 		if (p->state == state && (p->job == NULL || consumer_find(set, p->ask.topic, p->ask.index) == p) &&
 			whom(c, p) == node && is_due(c, p))
-			part = wire_by_topic_add(wire_api(q->key)->request, &client->arena, req, wstr(p->ask.topic->name),
+			part = wire_by_topic_add(wire_api(q->key)->request, &c->c.arena, req, wstr(p->ask.topic->name),
 									 p->ask.index);
 		if (part == NULL)
 			continue;
@@ -259,9 +258,9 @@ ask(pgb_consumer *c, Node *node, FromState state, FromPart *set)
 		DL_APPEND(call.asks, &p->ask);
 	}
 	if (state == FETCHING)
-		call.timeout += client->conf.fetch_wait;
+		call.timeout += c->c.conf.fetch_wait;
 	if (call.asks != NULL)
-		client_send(client, conn, q->key, q->most, req, call);
+		client_send(&c->c, conn, q->key, q->most, req, call);
 }
 
 static void

@@ -15,37 +15,32 @@
 
 /* ---- what goes wrong ---- */
 
-/* We are no member any more; partitions go as lost. */
-static void
-lose(pgb_consumer *c, bool forget_id)
-{
-	if (forget_id)
-		c->member = WSTR_LIT("");
-	c->generation = -1;
-	c->lost = true;
-	c->rejoin = true;
-}
-
 static void
 group_error(pgb_consumer *c, const pgb_error *err)
 {
+	bool fenced = err->code == KERR_FENCED_INSTANCE_ID, unknown = err->code == KERR_UNKNOWN_MEMBER_ID;
 	pgb_error why = *err;
 
 	if (err->code > 0)
 		error_kafka(&why, err->code, "group \"%s\"", c->c.conf.group_id);
 	if (group_lost_coordinator(c, err->code) || err->code == KERR_COORDINATOR_LOAD_IN_PROGRESS)
 		c->c.last_error = why;
-	else if (err->code == KERR_UNKNOWN_MEMBER_ID || err->code == KERR_ILLEGAL_GENERATION)
-		lose(c, err->code == KERR_UNKNOWN_MEMBER_ID);
-	else if (err->code == KERR_FENCED_INSTANCE_ID)
+	else if (fenced || unknown || err->code == KERR_ILLEGAL_GENERATION)
 	{
-		lose(c, true);
-		c->fenced = true;
-		why.code = PGB_FENCED;
-		consumer_fail(c, &why);
+		/* We are no member any more; partitions go as lost. */
+		if (fenced || unknown)
+			c->member = WSTR_LIT("");
+		c->generation = -1;
+		c->lost = c->rejoin = true;
+		c->fenced = c->fenced || fenced;
 	}
 	else if (err->code != KERR_REBALANCE_IN_PROGRESS)
 		consumer_fail(c, &why);
+	if (fenced)
+	{
+		why.code = PGB_FENCED;
+		consumer_fail(c, &why);
+	}
 }
 
 /* ---- the coordinator ---- */
@@ -55,10 +50,8 @@ group_coordinator(pgb_consumer *c)
 {
 	Node *n = client_node(&c->c, c->coordinator);
 
-	/* From then on group_find_coordinator sees to it. */
-	if (n == NULL && !c->coordinator_wanted)
-		client_wake_at(&c->c, c->find.at);
-	c->coordinator_wanted = c->coordinator_wanted || n == NULL;
+	if (n == NULL)
+		retry_want(&c->c, &c->find);
 	return n;
 }
 
@@ -94,7 +87,7 @@ coordinator_done(Client *client, Call *call, const pgb_error *err, void *respons
 	}
 	n = client_add_node(client, r->node_id, r->host, r->port);
 	c->coordinator = n == NULL ? CLIENT_NO_NODE : n->id;
-	c->coordinator_wanted = false;
+	c->find.wanted = false;
 	c->find.failures = 0;
 	client_wake_at(client, client->now);
 }
@@ -102,9 +95,8 @@ coordinator_done(Client *client, Call *call, const pgb_error *err, void *respons
 void
 group_find_coordinator(pgb_consumer *c)
 {
-	Client *client = &c->c;
 	FindCoordinatorRequest req;
-	Node *n = client_node(client, c->coordinator);
+	Node *n = client_node(&c->c, c->coordinator);
 	Conn *conn;
 
 	/* A coordinator that cannot be reached may be one no more. */
@@ -113,12 +105,12 @@ group_find_coordinator(pgb_consumer *c)
 		c->coordinator = CLIENT_NO_NODE;
 		n->conns[USE_CONTROL].retry.failures = n->conns[USE_GROUP].retry.failures = 0;
 	}
-	if (!c->coordinator_wanted || client->conf.group_id[0] == '\0' || !retry_due(client, &c->find) ||
-		(conn = client_any(client)) == NULL)
+	if (!c->find.wanted || c->c.conf.group_id[0] == '\0' || !retry_due(&c->c, &c->find) ||
+		(conn = client_any(&c->c)) == NULL)
 		return;
 	WIRE_INIT(FindCoordinatorRequest, &req);
-	req.key = wstr(client->conf.group_id);
-	client_send(client, conn, API_FIND_COORDINATOR, 3, &req,
+	req.key = wstr(c->c.conf.group_id);
+	client_send(&c->c, conn, API_FIND_COORDINATOR, 3, &req,
 				(Call){.done = coordinator_done, .arg = c, .retry = &c->find});
 }
 
@@ -188,13 +180,12 @@ group_send(pgb_consumer *c, Conn *conn, int16_t key, int16_t most, const void *r
 static void
 join(pgb_consumer *c, Conn *conn)
 {
-	Client *client = &c->c;
 	JoinGroupRequest req;
 
 	WIRE_INIT(JoinGroupRequest, &req);
-	req.group_id = wstr(client->conf.group_id);
-	req.session_timeout_ms = (int32_t) client->conf.session_timeout;
-	req.rebalance_timeout_ms = (int32_t) client->conf.rebalance_timeout;
+	req.group_id = wstr(c->c.conf.group_id);
+	req.session_timeout_ms = (int32_t) c->c.conf.session_timeout;
+	req.rebalance_timeout_ms = (int32_t) c->c.conf.rebalance_timeout;
 	req.member_id = c->member;
 	req.group_instance_id = c->instance;
 	req.protocol_type = WSTR_LIT("consumer");
@@ -225,11 +216,10 @@ sync_done(Client *client, Call *call, const pgb_error *err, void *response)
 static void
 sync_group(pgb_consumer *c, Conn *conn)
 {
-	Client *client = &c->c;
 	SyncGroupRequest req;
 
 	WIRE_INIT(SyncGroupRequest, &req);
-	req.group_id = wstr(client->conf.group_id);
+	req.group_id = wstr(c->c.conf.group_id);
 	req.generation_id = c->generation;
 	req.member_id = c->member;
 	req.group_instance_id = c->instance;
@@ -237,7 +227,7 @@ sync_group(pgb_consumer *c, Conn *conn)
 	req.protocol_name = c->joined->protocol_name;
 	c->group = GROUP_SYNCING;
 	(void) group_topics_known(c, &c->counts);
-	c->counts_version = client->meta_version;
+	c->counts_version = c->c.meta_version;
 	if (c->subscriptions == NULL || c->joined->skip_assignment || group_assign(c, &req) == 0)
 		group_send(c, conn, API_SYNC_GROUP, 5, &req, sync_done);
 	else
@@ -264,25 +254,23 @@ heartbeat_done(Client *client, Call *call, const pgb_error *err, void *response)
 static void
 heartbeat(pgb_consumer *c)
 {
-	Client *client = &c->c;
 	Conn *conn = c->joining.open ? NULL : group_ready(c, USE_GROUP);
 	HeartbeatRequest req;
 
-	if (client->now < c->heartbeat_at)
-		client_wake_at(client, c->heartbeat_at);
-	if (conn == NULL || client->now < c->heartbeat_at || c->member.len == 0 || c->generation < 0)
+	if (c->c.now < c->heartbeat_at)
+		client_wake_at(&c->c, c->heartbeat_at);
+	if (conn == NULL || c->c.now < c->heartbeat_at || c->member.len == 0 || c->generation < 0)
 		return;
 	WIRE_INIT(HeartbeatRequest, &req);
-	req.group_id = wstr(client->conf.group_id);
+	req.group_id = wstr(c->c.conf.group_id);
 	req.generation_id = c->generation;
 	req.member_id = c->member;
 	req.group_instance_id = c->instance;
-	c->heartbeat_at = client->now + client->conf.heartbeat;
-	client_wake_at(client, c->heartbeat_at);
+	c->heartbeat_at = c->c.now + c->c.conf.heartbeat;
+	client_wake_at(&c->c, c->heartbeat_at);
 	client_send(
-		client, conn, API_HEARTBEAT, 4, &req,
-		(Call){
-			.done = heartbeat_done, .arg = c, .timeout = client->conf.session_timeout, .retry = &c->joining});
+		&c->c, conn, API_HEARTBEAT, 4, &req,
+		(Call){.done = heartbeat_done, .arg = c, .timeout = c->c.conf.session_timeout, .retry = &c->joining});
 }
 
 /* ---- the step ---- */
@@ -433,7 +421,6 @@ group_subscribe(pgb_consumer *c)
 static void
 say_goodbye(pgb_consumer *c, Node *node, int64_t timeout)
 {
-	Client *client = &c->c;
 	int64_t until = client_clock() + timeout;
 	LeaveGroupRequestMembers me;
 	LeaveGroupRequest req;
@@ -442,17 +429,17 @@ say_goodbye(pgb_consumer *c, Node *node, int64_t timeout)
 
 	WIRE_INIT(LeaveGroupRequest, &req);
 	WIRE_INIT(LeaveGroupRequestMembers, &me);
-	req.group_id = wstr(client->conf.group_id);
+	req.group_id = wstr(c->c.conf.group_id);
 	req.member_id = me.member_id = c->member;
 	me.reason = WSTR_LIT("the consumer is being closed");
 	req.members = &me;
 	req.n_members = 1;
-	while ((conn = client_ready(client, node, USE_CONTROL)) == NULL && client_clock() < until)
-		client_run(client, until);
+	while ((conn = client_ready(&c->c, node, USE_CONTROL)) == NULL && client_clock() < until)
+		client_run(&c->c, until);
 	if (conn != NULL)
-		client_send(client, conn, API_LEAVE_GROUP, 5, &req, (Call){.timeout = timeout, .retry = &leaving});
+		client_send(&c->c, conn, API_LEAVE_GROUP, 5, &req, (Call){.timeout = timeout, .retry = &leaving});
 	while (leaving.open)
-		client_run(client, CLIENT_NEVER);
+		client_run(&c->c, CLIENT_NEVER);
 }
 
 void

@@ -1,7 +1,7 @@
 /*
  * metadata.c: brokers, and the leaders of the topics that somebody asked for.  Any broker answers: one after the
  * other is tried.  It is asked again when the answer is old, when somebody met an error that newer ones may heal
- * (metadata_want), or while a topic or a leader is missing; between two questions is a backoff.
+ * (Retry.wanted), or while a topic or a leader is missing; between two questions is a backoff.
  */
 #include "client/client.h"
 
@@ -33,17 +33,8 @@ metadata_topic(Client *c, WStr name)
 	/* A new topic is no retry. */
 	if (c->meta.failures == 0)
 		c->meta.at = c->now;
-	metadata_want(c);
+	retry_want(c, &c->meta);
 	return t;
-}
-
-void
-metadata_want(Client *c)
-{
-	/* From then on metadata_step sees to it. */
-	if (!c->meta_wanted)
-		client_wake_at(c, c->meta.at);
-	c->meta_wanted = true;
 }
 
 Node *
@@ -54,7 +45,7 @@ metadata_leader(Client *c, const Topic *t, int32_t partition)
 	if (partition < t->n && t->parts[partition].leader >= 0)
 		node = client_node(c, t->parts[partition].leader);
 	if (node == NULL)
-		metadata_want(c);
+		retry_want(c, &c->meta);
 	return node;
 }
 
@@ -89,7 +80,7 @@ apply_topic(Client *c, const MetadataResponseTopics *m)
 		if (t->unknown_since == 0)
 			t->unknown_since = c->now;
 		if (m->error_code == 0 || kerr_retriable(m->error_code))
-			metadata_want(c);
+			retry_want(c, &c->meta);
 		return;
 	}
 	t->unknown_since = 0;
@@ -112,7 +103,7 @@ apply_topic(Client *c, const MetadataResponseTopics *m)
 			continue;
 		*part = (Part){p->leader_id, p->leader_epoch};
 		if (p->leader_id < 0)
-			metadata_want(c);
+			retry_want(c, &c->meta);
 	}
 }
 
@@ -122,7 +113,7 @@ metadata_done(Client *c, Call *call, const pgb_error *err, void *response)
 	MetadataResponse *resp = response;
 
 	(void) call;
-	c->meta_wanted = c->meta_wanted || err != NULL;
+	c->meta.wanted = c->meta.wanted || err != NULL;
 	if (err != NULL)
 		return;
 	for (Node *n = c->nodes; n != NULL; n = n->next)
@@ -138,7 +129,7 @@ metadata_done(Client *c, Call *call, const pgb_error *err, void *response)
 	for (int32_t i = 0; i < resp->n_topics; i++)
 		apply_topic(c, &resp->topics[i]);
 	c->meta_version++;
-	if (c->meta_wanted)
+	if (c->meta.wanted)
 		retry_later(c, &c->meta); /* a topic or a leader is missing still */
 	else
 		c->meta = (Retry){.at = c->now + c->conf.backoff};
@@ -154,10 +145,10 @@ metadata_step(Client *c)
 	MetadataRequest req;
 	Conn *conn;
 
-	c->meta_wanted = c->meta_wanted || c->now >= c->meta_fresh;
-	if (!c->meta_wanted && !c->meta.open)
+	c->meta.wanted = c->meta.wanted || c->now >= c->meta_fresh;
+	if (!c->meta.wanted && !c->meta.open)
 		client_wake_at(c, c->meta_fresh);
-	if (!c->meta_wanted || !retry_due(c, &c->meta) || (conn = client_any(c)) == NULL)
+	if (!c->meta.wanted || !retry_due(c, &c->meta) || (conn = client_any(c)) == NULL)
 		return;
 	WIRE_INIT(MetadataRequest, &req);
 	req.allow_auto_topic_creation = c->conf.create_topics != 0;
@@ -168,7 +159,7 @@ metadata_step(Client *c)
 	for (const Topic *t = c->topics; t != NULL; t = t->hh.next)
 		req.topics[req.n_topics++].name = wstr(t->name);
 	/* Whoever wants something from now on wants a newer answer than this one. */
-	c->meta_wanted = false;
+	c->meta.wanted = false;
 	call.timeout = c->conf.request_timeout < ASK_TIMEOUT ? c->conf.request_timeout : ASK_TIMEOUT;
 	client_send(c, conn, API_METADATA, 12, &req, call);
 }

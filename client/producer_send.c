@@ -33,7 +33,7 @@ batch_failed(pgb_producer *p, Batch *b, const pgb_error *err)
 		if (!part->hold)
 			retry_later(&p->c, &part->retry);
 		part->hold = true;
-		metadata_want(&p->c);
+		retry_want(&p->c, &p->c.meta);
 	}
 }
 
@@ -158,7 +158,7 @@ destination(pgb_producer *p, ToPart *part)
 	conn = node == NULL ? NULL : client_ready(c, node, USE_DATA);
 	/* A leader that cannot be reached may be one no more. */
 	if (node != NULL && conn == NULL && node->conns[USE_DATA].state == CONN_DOWN)
-		metadata_want(c);
+		retry_want(c, &c->meta);
 	return conn != NULL && conn->n_calls < MOST_IN_FLIGHT ? node : NULL;
 }
 
