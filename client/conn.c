@@ -214,26 +214,6 @@ versions_done(Client *c, Call *call, const pgb_error *err, void *response)
 	conn->retry = (Retry){0};
 }
 
-static void
-connected(Client *c, Conn *conn)
-{
-	ApiVersionsRequest req = {WSTR_LIT("pgbroker"), WSTR_LIT(PGB_VERSION_TEXT)};
-	socklen_t len = sizeof(int);
-	int e = 0;
-
-	if (getsockopt(conn->fd, SOL_SOCKET, SO_ERROR, &e, &len) != 0)
-		e = errno;
-	if (e != 0)
-	{
-		lost(c, conn, e);
-		return;
-	}
-	conn->state = CONN_VERSIONS;
-	conn->node->min[API_API_VERSIONS] = conn->node->max[API_API_VERSIONS] = 3;
-	client_send(c, conn, API_API_VERSIONS, 3, &req,
-				(Call){.done = versions_done, .arg = conn, .timeout = c->conf.connect_timeout});
-}
-
 /* ---- writing ---- */
 
 /* What is left of a request behind `skip` bytes: its own bytes, and those of its holes in between. */
@@ -399,8 +379,22 @@ receive_some(Client *c, Conn *conn)
 void
 conn_event(Client *c, Conn *conn)
 {
+	ApiVersionsRequest req = {WSTR_LIT("pgbroker"), WSTR_LIT(PGB_VERSION_TEXT)};
+	socklen_t len = sizeof(int);
+	int e = 0;
+
 	if (conn->state == CONN_CONNECTING)
-		connected(c, conn);
+	{
+		if (getsockopt(conn->fd, SOL_SOCKET, SO_ERROR, &e, &len) != 0 || e != 0)
+		{
+			lost(c, conn, e != 0 ? e : errno);
+			return;
+		}
+		conn->state = CONN_VERSIONS;
+		conn->node->min[API_API_VERSIONS] = conn->node->max[API_API_VERSIONS] = 3;
+		client_send(c, conn, API_API_VERSIONS, 3, &req,
+					(Call){.done = versions_done, .arg = conn, .timeout = c->conf.connect_timeout});
+	}
 	else if (conn->fd >= 0)
 	{
 		flush(c, conn);

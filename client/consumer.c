@@ -213,34 +213,28 @@ consumer_callbacks(pgb_consumer *c)
 	c->in_callback = false;
 }
 
-/* A topic that nobody knows is told once, until it is known. */
-static void
-look_for_unknown(pgb_consumer *c)
-{
-	pgb_error err = {0};
-	bool unknown = false;
-
-	for (const Topic *t = c->c.topics; t != NULL && !unknown; t = t->hh.next)
-		unknown = t->subscribed && metadata_failed(&c->c, t, CLIENT_NEVER, &err) != 0;
-	for (const FromPart *p = c->parts; p != NULL && !unknown; p = p->hh.next)
-	{
-		const Topic *t = p->ask.topic;
-
-		unknown = metadata_failed(&c->c, t, CLIENT_NEVER, &err) != 0;
-		if (!unknown && t->unknown_since == 0 && p->ask.index >= t->n)
-			unknown = error_set(&err, PGB_NO_PARTITION, false, "topic \"%s\" has partitions 0 to %d, not %d",
-								t->name, t->n - 1, p->ask.index) != 0;
-	}
-	if (unknown && !c->unknown_told && c->failure.code == 0)
-		c->failure = err;
-	c->unknown_told = unknown;
-}
-
+/* What an application should see; a topic that nobody knows is told once, until it is known. */
 static int
 check(pgb_consumer *c, pgb_error *err)
 {
+	pgb_error why = {0};
+
 	consumer_callbacks(c);
-	look_for_unknown(c);
+	for (const Topic *t = c->c.topics; t != NULL && why.code == 0; t = t->hh.next)
+		if (t->subscribed)
+			(void) metadata_failed(&c->c, t, CLIENT_NEVER, &why);
+	for (const FromPart *p = c->parts; p != NULL && why.code == 0; p = p->hh.next)
+	{
+		const Topic *t = p->ask.topic;
+
+		if (metadata_failed(&c->c, t, CLIENT_NEVER, &why) == 0 && t->unknown_since == 0 &&
+			p->ask.index >= t->n)
+			error_set(&why, PGB_NO_PARTITION, false, "topic \"%s\" has partitions 0 to %d, not %d", t->name,
+					  t->n - 1, p->ask.index);
+	}
+	if (c->failure.code == 0 && !c->unknown_told)
+		c->failure = why;
+	c->unknown_told = why.code != 0;
 	if (c->failure.code == 0 && c->c.interrupted)
 	{
 		c->c.interrupted = false;

@@ -63,7 +63,6 @@ typedef struct FromPart
 	int64_t committed;
 	int64_t end; /* high watermark or last stable offset, PGB_UNKNOWN */
 	Chunk *chunks;
-	int n_chunks;
 	const uint8_t *batch; /* being read: `it` is in it */
 	RecordIter it;
 	Job *job;         /* all that is wanted is one answer */
@@ -188,7 +187,6 @@ void group_revoke(pgb_consumer *c); /* callbacks that are due */
 /* group_protocol.c */
 int group_check_assignors(const char *list, bool *cooperative, pgb_error *err);
 int group_put_protocols(pgb_consumer *c, JoinGroupRequest *req); /* in the arena, as group_assign */
-int group_read_members(pgb_consumer *c);                         /* of what we joined */
 int group_assign(pgb_consumer *c, SyncGroupRequest *req);
 int group_read_assignment(pgb_consumer *c, WBytes bytes);
 

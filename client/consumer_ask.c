@@ -274,12 +274,13 @@ ask_all(pgb_consumer *c, FromPart **set)
 	for (FromPart *p = *set; p != NULL; p = p->hh.next)
 	{
 		Node *node = whom(c, p);
+		int n = 0;
 
-		for (const Chunk *chunk = p->paused ? NULL : p->chunks; chunk != NULL; chunk = chunk->next)
+		for (const Chunk *chunk = p->paused ? NULL : p->chunks; chunk != NULL; chunk = chunk->next, n++)
 			c->unread += chunk->size;
 		if (node == NULL)
 			continue;
-		node->full = node->full || p->n_chunks >= CHUNKS_AHEAD;
+		node->full = node->full || n >= CHUNKS_AHEAD;
 		if (is_due(c, p))
 			node->wanted |= 1U << p->state;
 	}

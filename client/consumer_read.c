@@ -11,7 +11,6 @@ retire(pgb_consumer *c, FromPart *p)
 	Chunk *chunk = p->chunks;
 
 	DL_DELETE(p->chunks, chunk);
-	p->n_chunks--;
 	p->batch = NULL;
 	LL_PREPEND(c->used, chunk);
 	client_wake_at(&c->c, 0);
@@ -37,28 +36,21 @@ read_free_used(pgb_consumer *c)
 	}
 }
 
-/* The end of the whole batches, and the offset behind them. */
-static const uint8_t *
-whole_batches(const uint8_t *at, const uint8_t *end, int64_t *next_offset)
-{
-	while (batch_check(at, (size_t) (end - at), false) == BATCH_OK && batch_next_offset(at) > 0)
-	{
-		*next_offset = batch_next_offset(at);
-		at += batch_size(at);
-	}
-	return at;
-}
-
 int
 read_fetched(pgb_consumer *c, FromPart *p, const FetchResponseResponsesPartitions *r)
 {
 	int32_t n_aborted = r->n_aborted_transactions < 0 ? 0 : r->n_aborted_transactions;
+	const uint8_t *end = r->records.p, *stop = end + r->records.len;
 	int64_t next = p->fetch_at;
-	const uint8_t *end = whole_batches(r->records.p, r->records.p + r->records.len, &next);
-	bool good = end > r->records.p && next > p->fetch_at;
-	Chunk *chunk = good ? malloc(sizeof(*chunk) + sizeof(chunk->aborted[0]) * (size_t) n_aborted) : NULL;
+	Chunk *chunk = NULL;
+	bool good;
 
-	if (chunk == NULL)
+	/* The last batch may be cut off. */
+	for (; batch_check(end, (size_t) (stop - end), false) == BATCH_OK && batch_next_offset(end) > 0;
+		 end += batch_size(end))
+		next = batch_next_offset(end);
+	good = end > r->records.p && next > p->fetch_at;
+	if (!good || (chunk = malloc(sizeof(*chunk) + sizeof(Aborted) * (size_t) n_aborted)) == NULL)
 	{
 		error_set(consumer_failure(c), good ? PGB_NO_MEMORY : KERR_CORRUPT_MESSAGE, true,
 				  "topic \"%s\", partition %d, offset %lld: %s", p->ask.topic->name, p->ask.index,
@@ -72,7 +64,6 @@ read_fetched(pgb_consumer *c, FromPart *p, const FetchResponseResponsesPartition
 		memcpy(chunk->aborted, r->aborted_transactions, sizeof(Aborted) * (size_t) n_aborted);
 	chunk->size = (size_t) r->records.len;
 	DL_APPEND(p->chunks, chunk);
-	p->n_chunks++;
 	p->fetch_at = next;
 	return 0;
 }

@@ -163,7 +163,13 @@ join_done(Client *client, Call *call, const pgb_error *err, void *response)
 	c->rejoin = c->lost = false;
 	c->generation = r->generation_id;
 	c->group = GROUP_LEADING;
-	if (wstr_eq(r->leader, c->member) && group_read_members(c) != 0)
+	if (!wstr_eq(r->leader, c->member))
+		return;
+	c->subscriptions = arena_alloc(&c->kept.arena, sizeof(*c->subscriptions) * ((size_t) r->n_members + 1));
+	for (int32_t i = 0; c->subscriptions != NULL && i < r->n_members; i++)
+		(void) !wire_unpack(&ConsumerProtocolSubscription_desc, r->members[i].metadata, &c->kept.arena,
+							&c->subscriptions[i]);
+	if (c->subscriptions == NULL)
 		give_up(c, "no memory");
 }
 

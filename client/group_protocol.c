@@ -115,18 +115,6 @@ group_put_protocols(pgb_consumer *c, JoinGroupRequest *req)
 
 /* ---- the leader's work ---- */
 
-int
-group_read_members(pgb_consumer *c)
-{
-	int32_t n = c->joined->n_members;
-
-	c->subscriptions = arena_alloc(&c->kept.arena, sizeof(*c->subscriptions) * ((size_t) n + 1));
-	for (int32_t i = 0; c->subscriptions != NULL && i < n; i++)
-		(void) !wire_unpack(&ConsumerProtocolSubscription_desc, c->joined->members[i].metadata,
-							&c->kept.arena, &c->subscriptions[i]);
-	return c->subscriptions == NULL ? -1 : 0;
-}
-
 bool
 group_topics_known(pgb_consumer *c, uint64_t *counts)
 {

@@ -106,25 +106,6 @@ producer_topic(pgb_producer *p, const char *name)
 	return t;
 }
 
-static bool
-grow_parts(ToTopic *t)
-{
-	for (; t->n < t->meta.n; t->n++)
-	{
-		ToPart *part = calloc(1, sizeof(*part));
-
-		if (part == NULL || !array_room(&t->parts, (size_t) t->n, sizeof(part)))
-		{
-			free(part);
-			return false;
-		}
-		part->topic = t;
-		part->index = t->n;
-		t->parts[t->n] = part;
-	}
-	return true;
-}
-
 /* The next partition that has a leader, or just the next when none has. */
 static int32_t
 next_partition(ToTopic *t)
@@ -157,8 +138,14 @@ choose(pgb_producer *p, ToTopic *t, const Message *m)
 static int
 place(pgb_producer *p, ToTopic *t, int32_t partition, const Message *m, pgb_error *err)
 {
-	if (!grow_parts(t))
-		return error_memory(err);
+	for (; t->n < t->meta.n; t->n++)
+	{
+		if (!array_room(&t->parts, (size_t) t->n, sizeof(*t->parts)) ||
+			(t->parts[t->n] = calloc(1, sizeof(**t->parts))) == NULL)
+			return error_memory(err);
+		t->parts[t->n]->topic = t;
+		t->parts[t->n]->index = t->n;
+	}
 	if (partition == PGB_ANY_PARTITION)
 		partition = choose(p, t, m);
 	if (partition >= t->meta.n)
