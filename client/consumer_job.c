@@ -26,13 +26,15 @@ job_end(pgb_consumer *c, Job *job)
 static Job *
 job_new(pgb_consumer *c, FromState state, pgb_place *places, size_t n, pgb_error *err)
 {
-	Job *job = calloc(1, sizeof(*job));
+	bool none = state != ASK_TIME && c->c.conf.group_id[0] == '\0';
+	Job *job = none ? NULL : calloc(1, sizeof(*job));
 
-	if (job == NULL)
-	{
+	if (none)
+		error_set(err, PGB_STATE, false, "only a group has commits: set group.id");
+	else if (job == NULL)
 		error_memory(err);
+	if (job == NULL)
 		return NULL;
-	}
 	DL_APPEND(c->jobs, job);
 	for (size_t i = 0; i < n; i++)
 	{
@@ -94,13 +96,15 @@ job_step(pgb_consumer *c, FromPart *p, const pgb_error *err, bool of_all)
 		job_end(c, job);
 }
 
-/* Until each place has its answer. */
+/* Until each place has its answer.  job NULL: it could not begin, *err says why. */
 static int
 job_wait(pgb_consumer *c, Job *job, int64_t timeout, pgb_error *err)
 {
 	int64_t until = client_clock() + timeout;
 	int rc;
 
+	if (job == NULL)
+		return -1;
 	for (bool late = false; job->parts != NULL && !late; late = client_clock() >= until)
 		client_run(&c->c, until);
 	if (job->parts != NULL && job->err.code == 0)
@@ -123,11 +127,6 @@ commit_new(pgb_consumer *c, const pgb_place *places, size_t n, bool automatic, p
 	bool good = true;
 	Job *job = NULL;
 
-	if (c->c.conf.group_id[0] == '\0')
-	{
-		error_set(err, PGB_STATE, false, "only a group has commits: set group.id");
-		return NULL;
-	}
 	for (size_t i = 0; places != NULL && i < n; i++)
 		good = good && places_add(&list, places[i].topic, places[i].partition, places[i].offset);
 	for (const FromPart *p = places == NULL ? c->parts : NULL; p != NULL; p = p->hh.next)
@@ -161,15 +160,14 @@ commit_start(pgb_consumer *c, const pgb_place *places, size_t n, bool automatic,
 	if (job != NULL && job->parts != NULL && group_ready(c, USE_CONTROL) == NULL)
 		rc = client_late(&c->c, err, PGB_STATE, "the coordinator of group \"%s\" is not known yet",
 						 c->c.conf.group_id);
-	if (job == NULL || job->parts == NULL || rc != 0)
+	if (job != NULL && (job->parts == NULL || rc != 0))
+		job_end(c, job);
+	else if (job != NULL)
 	{
-		if (job != NULL)
-			job_end(c, job);
-		return rc;
+		job->once = true;
+		consumer_ask(c);
 	}
-	job->once = true;
-	consumer_ask(c);
-	return 0;
+	return rc;
 }
 
 int
@@ -181,18 +179,14 @@ pgb_commit_async(pgb_consumer *c, const pgb_place *places, size_t n, pgb_error *
 int
 pgb_commit(pgb_consumer *c, const pgb_place *places, size_t n, int timeout_ms, pgb_error *err)
 {
-	Job *job = commit_new(c, places, n, false, err);
-
-	return job == NULL ? -1 : job_wait(c, job, timeout_ms, err);
+	return job_wait(c, commit_new(c, places, n, false, err), timeout_ms, err);
 }
 
 void
 commit_before_loss(pgb_consumer *c, int64_t timeout)
 {
-	Job *job = c->c.conf.auto_commit ? commit_new(c, NULL, 0, true, NULL) : NULL;
-
-	if (job != NULL)
-		(void) job_wait(c, job, timeout, NULL);
+	if (c->c.conf.auto_commit)
+		(void) job_wait(c, commit_new(c, NULL, 0, true, NULL), timeout, NULL);
 }
 
 /* Automatic commits, from time to time. */
@@ -236,20 +230,12 @@ jobs_free(pgb_consumer *c)
 int
 pgb_committed(pgb_consumer *c, pgb_place *places, size_t n, int timeout_ms, pgb_error *err)
 {
-	Job *job = NULL;
-
-	if (c->c.conf.group_id[0] == '\0')
-		error_set(err, PGB_STATE, false, "only a group has commits: set group.id");
-	else
-		job = job_new(c, ASK_COMMITTED, places, n, err);
-	return job == NULL ? -1 : job_wait(c, job, timeout_ms, err);
+	return job_wait(c, job_new(c, ASK_COMMITTED, places, n, err), timeout_ms, err);
 }
 
 int
 pgb_offsets(pgb_consumer *c, pgb_place *places, size_t n, int timeout_ms, pgb_error *err)
 {
-	Job *job;
-
 	for (size_t i = 0; i < n; i++)
 	{
 		int parts = pgb_partitions(c, places[i].topic, timeout_ms, err);
@@ -260,6 +246,5 @@ pgb_offsets(pgb_consumer *c, pgb_place *places, size_t n, int timeout_ms, pgb_er
 			return error_set(err, PGB_NO_PARTITION, false, "topic \"%s\" has partitions 0 to %d, not %d",
 							 places[i].topic, parts - 1, places[i].partition);
 	}
-	job = job_new(c, ASK_TIME, places, n, err);
-	return job == NULL ? -1 : job_wait(c, job, timeout_ms, err);
+	return job_wait(c, job_new(c, ASK_TIME, places, n, err), timeout_ms, err);
 }
