@@ -370,6 +370,7 @@ group_revoke(pgb_consumer *c)
 	{
 		take_away(c, c->lost ? PGB_LOST : PGB_REVOKED);
 		c->lost = false;
+		c->joining.at = 0;
 		c->group = c->fenced ? GROUP_FENCED : GROUP_READY;
 	}
 	else if (c->group == GROUP_TAKING)
