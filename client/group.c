@@ -281,24 +281,6 @@ heartbeat(pgb_consumer *c)
 
 /* ---- the step ---- */
 
-static void
-stable(pgb_consumer *c)
-{
-	uint64_t counts;
-
-	/* New partitions, or a topic that was made: everybody must hear of it. */
-	if (c->subscriptions != NULL && c->counts_version != c->c.meta_version)
-	{
-		c->counts_version = c->c.meta_version;
-		(void) group_topics_known(c, &counts);
-		c->rejoin = c->rejoin || counts != c->counts;
-	}
-	if (!c->rejoin || c->in_callback)
-		return;
-	c->group = c->lost || !c->cooperative ? GROUP_LEAVING_OLD : GROUP_READY;
-	c->joining.at = 0;
-}
-
 void
 group_step(pgb_consumer *c)
 {
@@ -307,8 +289,18 @@ group_step(pgb_consumer *c)
 
 	if (c->group == GROUP_NONE || c->group == GROUP_FENCED)
 		return;
-	if (c->group == GROUP_STABLE)
-		stable(c);
+	/* New partitions, or a topic that was made: everybody must hear of it. */
+	if (c->group == GROUP_STABLE && c->subscriptions != NULL && c->counts_version != c->c.meta_version)
+	{
+		c->counts_version = c->c.meta_version;
+		(void) group_topics_known(c, &counts);
+		c->rejoin = c->rejoin || counts != c->counts;
+	}
+	if (c->group == GROUP_STABLE && c->rejoin && !c->in_callback)
+	{
+		c->group = c->lost || !c->cooperative ? GROUP_LEAVING_OLD : GROUP_READY;
+		c->joining.at = 0;
+	}
 	if (c->group == GROUP_STABLE || c->group == GROUP_TAKING || c->group == GROUP_LEAVING_OLD)
 		heartbeat(c);
 	if ((c->group != GROUP_READY && c->group != GROUP_LEADING) || c->in_callback ||
