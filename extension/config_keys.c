@@ -17,23 +17,7 @@ const int config_keys_count = (int) (sizeof(config_keys) / sizeof(config_keys[0]
 const char *
 config_value_unused(const ConfigKey *key, const char *kept)
 {
-	static const struct
-	{
-		const char *name, *value, *doc;
-	} unused[] = {
-#define CONFIG_VALUE_UNUSED(name, value, doc) {name, value, doc},
-#include "config_keys.def"
-	};
-	size_t i;
-
-	if (strcmp(kept, key->def) == 0)
-		return NULL;
-	if (!key->used)
-		return "brokerd does not act on it";
-	for (i = 0; i < sizeof(unused) / sizeof(unused[0]); i++)
-		if (strcmp(unused[i].name, key->name) == 0 && strstr(kept, unused[i].value) != NULL)
-			return unused[i].doc;
-	return NULL;
+	return strcmp(kept, key->def) == 0 || key->used ? NULL : "brokerd does not act on it";
 }
 
 const ConfigKey *

@@ -29,6 +29,10 @@ topic_effective_config(PartitionTable *t, const MetaTopic *topic, PartitionTopic
 	c->retention_bytes = LONG_OF("retention.bytes");
 	c->cleanup_delete = topic_config_has(configs, image, topic, "cleanup.policy", "delete");
 	c->cleanup_compact = topic_config_has(configs, image, topic, "cleanup.policy", "compact");
+	c->min_dirty_ratio = topic_config_double(configs, image, topic, "min.cleanable.dirty.ratio");
+	c->min_compaction_lag_ms = LONG_OF("min.compaction.lag.ms");
+	c->max_compaction_lag_ms = LONG_OF("max.compaction.lag.ms");
+	c->delete_retention_ms = LONG_OF("delete.retention.ms");
 	c->max_message_bytes = INT_OF("max.message.bytes");
 	c->flush_messages = LONG_OF("flush.messages");
 	c->flush_ms = LONG_OF("flush.ms");

@@ -105,8 +105,8 @@ note_batch(Log *log, LogSegment *s, const uint8_t *b)
 	int32_t size = (int32_t) batch_size(b);
 	int64_t last = batch_last_offset(b);
 
-	index_note_batch(s, log->config.index_interval_bytes, s->size, size, last, batch_max_timestamp(b));
-	tail_ring_push(&log->ring, batch_base_offset(b), s->size);
+	index_note_batch(s, log->config.index_interval_bytes, s->size, size, last, batch_time(b));
+	tail_ring_push(&log->ring, batch_base_offset(b), batch_last_offset_delta(b), s->size);
 	if (s->size == 0)
 		s->first_timestamp = batch_max_timestamp(b);
 	s->size += size;
@@ -280,6 +280,16 @@ check_follower(Log *log, LogAppend *a)
 	return KERR_NONE;
 }
 
+/*
+ * Where the next segment begins, should the batch need one: where the last one ends, though the batch begins behind a
+ * gap that the leader's compaction has left.  A start after a crash then sees that nothing is missing in between.
+ */
+static int64_t
+next_base_offset(const Log *log, const uint8_t *b)
+{
+	return batch_last_offset(b) - log->appended_end <= INT32_MAX ? log->appended_end : batch_base_offset(b);
+}
+
 /* Batches go to the writer in runs: one op until a segment is full. */
 int16_t
 log_append_as_follower(Log *log, LogAppend *a)
@@ -298,7 +308,7 @@ log_append_as_follower(Log *log, LogAppend *a)
 		uint8_t *b = a->records + pos;
 		int32_t start = pos;
 		LogSegment *s = roll_for_append(log, (int32_t) batch_size(b), batch_max_timestamp(b),
-										batch_base_offset(b), batch_last_offset(b), now);
+										next_base_offset(log, b), batch_last_offset(b), now);
 		WriteOp *op = begin_op(log, s, b, batch_base_offset(b));
 
 		do

@@ -16,6 +16,7 @@
 #define RECOVERY_CHECKPOINT    "recovery-point-offset-checkpoint"
 #define REPLICATION_CHECKPOINT "replication-offset-checkpoint"
 #define LOG_START_CHECKPOINT   "log-start-offset-checkpoint"
+#define CLEANER_CHECKPOINT     "cleaner-offset-checkpoint"
 #define EPOCH_CHECKPOINT       "leader-epoch-checkpoint"
 
 void checkpoint_begin(TextBuf *t, int rows);

@@ -1,10 +1,12 @@
 /* What comes back from the helper threads, on the loop: offsets move, failures are taken in, buffers go back. */
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "brokerd/base/clock.h"
 #include "brokerd/base/logging.h"
+#include "brokerd/storage/compaction.h"
 #include "brokerd/storage/index.h"
 #include "brokerd/storage/janitor.h"
 #include "brokerd/storage/manager.h"
@@ -267,6 +269,15 @@ dispatch_take(LogManager *m)
 }
 
 void
+dispatch_wait(LogManager *m)
+{
+	struct pollfd pfd = {.fd = m->completions.fd, .events = POLLIN};
+
+	poll(&pfd, 1, 1000);
+	dispatch_take(m);
+}
+
+void
 log_manager_dispatch(LogManager *m)
 {
 	dispatch_take(m);
@@ -329,6 +340,7 @@ log_resume(Log *log)
 			writer_push(log->m, index_make_op(s, true));
 		txn_index_push(s);
 	}
+	compaction_wake(log);
 	log_msg(LOG_INFO, "storage", "%s takes records again", log->name);
 	log_changed(log);
 }

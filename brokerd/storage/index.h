@@ -12,8 +12,16 @@
 #define BROKERD_STORAGE_INDEX_H
 
 #include "brokerd/storage/internal.h"
+#include "wire/batch.h"
 
 /* ---- loop ---- */
+
+/* The greatest time of the batch's records; -1 when compaction has left none. */
+static inline int64_t
+batch_time(const uint8_t *b)
+{
+	return batch_count(b) == 0 ? -1 : batch_max_timestamp(b);
+}
 
 /* A batch was appended to the segment at `pos`. */
 void index_note_batch(LogSegment *s, int32_t interval_bytes, int32_t pos, int32_t size, int64_t last_offset,

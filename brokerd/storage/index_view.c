@@ -6,6 +6,7 @@
 
 #include "brokerd/storage/file_io.h"
 #include "brokerd/storage/index.h"
+#include "brokerd/storage/manager.h"
 #include "wire/bytes.h"
 
 #define OFFSET_ENTRY 8
@@ -149,10 +150,14 @@ static int
 open_index(const IndexView *v, const char *suffix)
 {
 	char path[STORAGE_PATH_MAX];
+	int fd = -1;
 
-	if (segment_path(v->segment, suffix, path, sizeof(path)) < 0)
-		return -1;
-	return open(path, O_RDONLY | O_CLOEXEC);
+	/* A compaction gives the files of a segment other names. */
+	pthread_rwlock_rdlock(&v->segment->m->path_lock);
+	if (segment_path(v->segment, suffix, path, sizeof(path)) >= 0)
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+	pthread_rwlock_unlock(&v->segment->m->path_lock);
+	return fd;
 }
 
 /* The part of the file that begins with the last entry within the bound, or not far before it. */

@@ -36,6 +36,7 @@ typedef struct TailEntry
 {
 	int64_t base_offset;
 	int32_t pos;
+	int32_t last_offset_delta; /* the next batch may begin behind a gap */
 } TailEntry;
 
 typedef struct TailRing
@@ -86,13 +87,14 @@ struct LogSegment
 	LogManager *m;
 	Log *log; /* NULL once the log is gone */
 	int32_t refs;
-	_Atomic int fd;     /* -1 not open; opened by whoever needs it first, closed by the loop only */
-	bool sealed;        /* rolled: no more appends */
-	bool retired;       /* out of its log's list; `delete_path` says what is to be deleted */
-	bool unsynced;      /* holds a reference: written or syncing, not flushed */
-	bool index_synced;  /* index files of a sealed segment are on disk: the recovery point may pass */
-	bool index_pending; /* an OP_INDEX is under way */
-	uint64_t content;   /* a name for what the file holds: nobody else's, and another one once it was cut */
+	_Atomic int fd;         /* -1 not open; opened by whoever needs it first, closed by the loop only */
+	bool sealed;            /* rolled: no more appends */
+	bool retired;           /* out of its log's list; `delete_path` says what is to be deleted */
+	bool unsynced;          /* holds a reference: written or syncing, not flushed */
+	bool index_synced;      /* index files of a sealed segment are on disk: the recovery point may pass */
+	bool index_pending;     /* an OP_INDEX is under way */
+	_Atomic uint64_t moved; /* compacted: its files are BASE.cN.SUFFIX.deleted, N is this; 0: BASE.SUFFIX */
+	uint64_t content; /* a name for what the file holds: nobody else's, and another one once it was cut */
 	int64_t base_offset;
 	int64_t end_offset;  /* appended */
 	int64_t written_end; /* in the file */
@@ -241,11 +243,13 @@ struct Log
 	int64_t begun_end, begun_asked_end;
 	ProducerState *producers;
 	WriteOp *inflight_first, *inflight_last;
-	uint32_t truncations; /* reads that were under way begin again */
-	int ops;              /* in the writer, of any kind */
-	int jobs;             /* with readers or the janitor */
-	int load_index;       /* at start: which task loads it */
-	int due_index;        /* in the manager's heap, -1 not there */
+	uint32_t truncations;             /* reads that were under way begin again */
+	int ops;                          /* in the writer, of any kind */
+	int jobs;                         /* with readers or the janitor */
+	int64_t cleaned_end;              /* compacted below; kept in cleaner-offset-checkpoint */
+	struct LogCompaction *compaction; /* NULL: the log is not compacted */
+	int load_index;                   /* at start: which task loads it */
+	int due_index;                    /* in the manager's heap, -1 not there */
 	int64_t due_ms;
 	Log *changed_next;
 	Log *unsynced_prev, *unsynced_next;
@@ -288,6 +292,7 @@ void segment_unref(LogSegment *s);
 void segment_free_unused(LogSegment *s);
 /* Any thread.  The descriptor, opened when it is not yet; -1 with errno.  `*created`: the file is new. */
 int segment_fd(LogSegment *s, bool create, bool *created);
+/* The path of a file that holds while the path lock is held. */
 int segment_path(const LogSegment *s, const char *suffix, char *out, size_t cap);
 void segment_set_unsynced(LogSegment *s, bool unsynced);
 void segment_touch(LogSegment *s); /* its descriptor was used: keep it, close the oldest ones */

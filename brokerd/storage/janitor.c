@@ -9,6 +9,7 @@
 #include "brokerd/base/clock.h"
 #include "brokerd/base/logging.h"
 #include "brokerd/storage/checkpoint.h"
+#include "brokerd/storage/compaction.h"
 #include "brokerd/storage/deleter.h"
 #include "brokerd/storage/file_io.h"
 #include "brokerd/storage/retention.h"
@@ -42,6 +43,7 @@ typedef struct CheckpointRow
 	int64_t recovery_point;
 	int64_t high_watermark;
 	int64_t start_offset;
+	int64_t cleaned_end;
 } CheckpointRow;
 
 typedef struct CheckpointJob
@@ -52,6 +54,7 @@ typedef struct CheckpointJob
 	int nrows;
 	EpochFile *epochs;
 	int nepochs;
+	bool cleaned;   /* cleaner-offset-checkpoint is written too */
 	uint64_t begun; /* rows of begun epochs that these epoch files have */
 	bool ok;
 } CheckpointJob;
@@ -93,6 +96,26 @@ write_file(LogManager *m, const char *name, TextBuf *t)
 	return ok;
 }
 
+/* Nothing else stands on it: what it does not say is compacted again. */
+static bool
+write_cleaned(CheckpointJob *j)
+{
+	TextBuf t = {0};
+	int n = 0;
+
+	for (int i = 0; i < j->nrows; i++)
+		n += j->rows[i].cleaned_end > 0;
+	checkpoint_begin(&t, n);
+	for (int i = 0; i < j->nrows; i++)
+	{
+		const CheckpointRow *r = &j->rows[i];
+
+		if (r->cleaned_end > 0)
+			checkpoint_add(&t, r->log->topic, r->log->partition, r->cleaned_end);
+	}
+	return write_file(j->m, CLEANER_CHECKPOINT, &t);
+}
+
 static void
 checkpoint_run(Job *job)
 {
@@ -116,6 +139,8 @@ checkpoint_run(Job *job)
 	j->ok = write_file(j->m, REPLICATION_CHECKPOINT, &replication) && j->ok;
 	if (j->ok)
 		j->ok = write_file(j->m, RECOVERY_CHECKPOINT, &recovery);
+	if (j->cleaned)
+		j->ok = write_cleaned(j) && j->ok;
 	text_free(&recovery);
 }
 
@@ -127,7 +152,10 @@ checkpoint_done(Job *job)
 
 	m->checkpoint_running = false;
 	if (!j->ok)
+	{
 		m->checkpoint_dirty = true;
+		m->cleaned_dirty |= j->cleaned;
+	}
 	else if (!m->closing)
 		begun_epochs_are_kept(m, j->begun);
 	for (int i = 0; i < j->nepochs; i++)
@@ -190,11 +218,14 @@ checkpoint_make(LogManager *m)
 							.recovery_point = log->state == LOG_STATE_OFFLINE ? log->kept_recovery_point
 																			  : log_recovery_point(log),
 							.high_watermark = log->high_watermark,
-							.start_offset = log->wanted_start};
+							.start_offset = log->wanted_start,
+							.cleaned_end = log->cleaned_end};
 		if (log->state != LOG_STATE_OFFLINE)
 			add_epochs(j, log);
 	}
 	j->begun = m->begun.given;
+	j->cleaned = m->cleaned_dirty;
+	m->cleaned_dirty = false;
 	m->checkpoint_dirty = false;
 	m->start_dirty = false;
 	m->checkpoint_running = true;
@@ -269,6 +300,8 @@ seal_done(Job *job)
 	log->jobs--;
 	j->segment->index_synced = j->ok;
 	segment_unref(j->segment);
+	if (!log->deleted)
+		compaction_wake(log);
 	retire_log_if_done(log);
 	free(j->snapshot);
 	free(j);

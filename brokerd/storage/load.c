@@ -14,6 +14,7 @@
 #include "brokerd/base/clock.h"
 #include "brokerd/base/logging.h"
 #include "brokerd/storage/checkpoint.h"
+#include "brokerd/storage/compact_swap.h"
 #include "brokerd/storage/file_io.h"
 #include "brokerd/storage/manager.h"
 #include "brokerd/storage/producer_snapshot.h"
@@ -97,7 +98,6 @@ read_folder(Log *log, Folder *f)
 	char path[STORAGE_PATH_MAX];
 	DIR *dh;
 	struct dirent *e;
-	bool ok = true;
 
 	log_path(log, NULL, path, sizeof(path));
 	if ((dh = opendir(path)) == NULL)
@@ -105,25 +105,17 @@ read_folder(Log *log, Folder *f)
 		log_load_error(log, false, "the folder %s cannot be read: %s", path, strerror(errno));
 		return false;
 	}
-	while (ok && (e = readdir(dh)) != NULL)
+	while ((e = readdir(dh)) != NULL)
 	{
 		int64_t offset;
 		const char *suffix = file_offset(e->d_name, &offset);
 
-		/* Half done deletions, compactions and replacements of an earlier process. */
-		if (ends_with(e->d_name, ".deleted") || ends_with(e->d_name, ".cleaned") ||
-			ends_with(e->d_name, ".tmp"))
+		/* Half done deletions and replacements of an earlier process. */
+		if (ends_with(e->d_name, ".deleted") || ends_with(e->d_name, ".tmp"))
 		{
 			log_path(log, e->d_name, path, sizeof(path));
 			unlink(path);
 			log->touched = true;
-		}
-		else if (ends_with(e->d_name, ".swap"))
-		{
-			log_load_error(log, false,
-						   "%s is left of a compaction that Kafka did not finish: start Kafka once to end it",
-						   e->d_name);
-			ok = false;
 		}
 		else if (suffix != NULL && strcmp(suffix, ".log") == 0)
 			push_offset(&f->segments, &f->nsegments, offset);
@@ -135,7 +127,20 @@ read_folder(Log *log, Folder *f)
 		qsort(f->segments, (size_t) f->nsegments, sizeof(*f->segments), compare_offsets);
 	if (f->nsnapshots > 0)
 		qsort(f->snapshots, (size_t) f->nsnapshots, sizeof(*f->snapshots), compare_offsets);
-	return ok;
+	return true;
+}
+
+/* A compaction that was interrupted, ours or Kafka's, is ended before anybody looks at the segments. */
+static bool
+end_compaction(Log *log)
+{
+	char why[512];
+	bool is_damaged;
+
+	if (compact_recover(log, why, sizeof(why), &is_damaged))
+		return true;
+	log_load_error(log, is_damaged, "%s", why);
+	return false;
 }
 
 /* ---- small files ---- */
@@ -378,12 +383,20 @@ remove_stray_snapshots(Log *log, const Folder *f)
 /* Behind a segment that was cut only empty ones can follow (recovery has seen to that): they go.  One that is
  * whole but ends before the next begins has lost batches in the middle of the log. */
 static bool
-check_continues(Log *log, int i)
+check_continues(Log *log, int i, int64_t cleaned_end)
 {
 	LogSegment *s = log->segments[i], *next = log->segments[i + 1];
 
 	if (s->end_offset == next->base_offset)
 		return true;
+	/* Kafka's compaction leaves the end of a segment empty (ours keeps the last batch), and no segment spans more
+	 * offsets than an index can name. */
+	if (s->end_offset < next->base_offset && s->size > 0 &&
+		(next->base_offset <= cleaned_end || next->base_offset - s->base_offset > INT32_MAX))
+	{
+		s->end_offset = s->written_end = s->flushed_end = next->base_offset;
+		return true;
+	}
 	for (int k = i + 1; k < log->nsegments; k++)
 		if (log->segments[k]->size > 0)
 		{
@@ -449,7 +462,7 @@ load_segments(Log *log, const LoadPoints *p, int64_t producers_from, bool *recov
 		log->touched = true;
 		if (!log_recover_segment(log, s, &a))
 			return false;
-		if (!last && a.check_crc && !check_continues(log, i))
+		if (!last && a.check_crc && !check_continues(log, i, p->cleaned_end))
 			return false;
 	}
 	return true;
@@ -492,7 +505,8 @@ log_load(Log *log, const LoadPoints *p, bool *recovered)
 	log->kept_recovery_point = p->recovery_point;
 	log->high_watermark = p->high_watermark < 0 ? 0 : p->high_watermark;
 	log->start_offset = log->wanted_start = p->start_offset < 0 ? 0 : p->start_offset;
-	ok = read_metadata(log) && read_quarantine(log) && read_folder(log, &f) && read_epochs(log);
+	ok = read_metadata(log) && read_quarantine(log) && end_compaction(log) && read_folder(log, &f) &&
+		 read_epochs(log);
 	if (ok && f.nsegments == 0)
 	{
 		push_offset(&f.segments, &f.nsegments, log->start_offset);

@@ -22,6 +22,7 @@ typedef struct LoadPoints
 	int64_t recovery_point;
 	int64_t high_watermark; /* -1: none recorded */
 	int64_t start_offset;   /* -1: none recorded */
+	int64_t cleaned_end;    /* compacted below; 0: none recorded */
 } LoadPoints;
 
 /* The log is LOG_STATE_OFFLINE with a sentence in log_error() when it cannot be served.  `*recovered`:

@@ -171,6 +171,15 @@ take_start(void *ctx, const char *topic, int32_t partition, int64_t offset)
 		t->points.start_offset = offset;
 }
 
+static void
+take_cleaned(void *ctx, const char *topic, int32_t partition, int64_t offset)
+{
+	LoadTask *t = task_of(ctx, topic, partition);
+
+	if (t != NULL && offset > 0)
+		t->points.cleaned_end = offset;
+}
+
 /* A damaged checkpoint costs time or a lower high watermark, not the start. */
 static void
 read_checkpoints(Loading *l)
@@ -181,7 +190,8 @@ read_checkpoints(Loading *l)
 		CheckpointRowFn row;
 	} files[] = {{RECOVERY_CHECKPOINT, take_recovery},
 				 {REPLICATION_CHECKPOINT, take_replication},
-				 {LOG_START_CHECKPOINT, take_start}};
+				 {LOG_START_CHECKPOINT, take_start},
+				 {CLEANER_CHECKPOINT, take_cleaned}};
 	char path[STORAGE_PATH_MAX];
 
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
@@ -251,6 +261,18 @@ sync_recovered(Loading *l)
 						   strerror(error));
 }
 
+/* Beyond the active segment's begin nothing is ever compacted: then it is of another log, and not believed. */
+static void
+take_cleaned_end(Log *log, int64_t cleaned_end)
+{
+	const LogSegment *active = log_active(log);
+
+	if (log->state == LOG_STATE_OFFLINE || (active != NULL && cleaned_end <= active->base_offset))
+		log->cleaned_end = cleaned_end;
+	else if (cleaned_end > 0)
+		log->m->cleaned_dirty = log->m->checkpoint_dirty = true;
+}
+
 static void
 finish(Loading *l, int64_t started_us)
 {
@@ -262,6 +284,7 @@ finish(Loading *l, int64_t started_us)
 
 		for (int k = 0; k < log->nsegments; k++)
 			segment_note_fd(log->segments[k]);
+		take_cleaned_end(log, l->tasks[i].points.cleaned_end);
 		offline += log->state == LOG_STATE_OFFLINE;
 		recovered += l->tasks[i].recovered;
 	}

@@ -9,6 +9,7 @@
 
 #include "brokerd/base/clock.h"
 #include "brokerd/base/logging.h"
+#include "brokerd/storage/compaction.h"
 #include "brokerd/storage/manager.h"
 #include "brokerd/storage/schedule.h"
 #include "wire/errors.h"
@@ -25,6 +26,10 @@ log_config_default(LogConfig *c)
 					 .retention_bytes = -1,
 					 .cleanup_delete = true,
 					 .cleanup_compact = false,
+					 .min_dirty_ratio = 0.5,
+					 .min_compaction_lag_ms = 0,
+					 .max_compaction_lag_ms = INT64_MAX,
+					 .delete_retention_ms = 86400000,
 					 .max_message_bytes = 1048588,
 					 .flush_messages = INT64_MAX,
 					 .flush_ms = INT64_MAX,
@@ -90,6 +95,7 @@ log_free(Log *log)
 		segment_unref(s);
 	}
 	schedule_remove(log);
+	compaction_free(log);
 	free(log->segments);
 	free(log->ring.e);
 	epoch_cache_free(&log->epochs);
@@ -239,6 +245,7 @@ log_advance_synced(Log *log)
 		if (!s->sealed || flushed < s->end_offset)
 			break;
 		log->sync_index++;
+		compaction_wake(log);
 	}
 	log->flushed_end = end;
 	if (log_is_relaxed(log))
@@ -357,7 +364,10 @@ log_set_high_watermark(Log *log, int64_t hw)
 		producer_state_forget_ended(log->producers, hw);
 	/* Retention waits for the high watermark. */
 	if (log->nsegments > 1)
+	{
 		schedule_update(log);
+		compaction_high_moved(log);
+	}
 }
 
 int64_t
@@ -393,6 +403,7 @@ log_set_config(Log *log, const LogConfig *config)
 	if (was_relaxed != log_is_relaxed(log))
 		log_flush(log);
 	log_advance_synced(log);
+	compaction_configure(log);
 	schedule_update(log);
 }
 

@@ -6,7 +6,8 @@
  *
  *     DIR/meta.properties                 version=1, cluster.id, node.id, directory.id (+ broker.epoch, ours)
  *     DIR/.lock                           flock: one process a directory
- *     DIR/recovery-point-offset-checkpoint, replication-offset-checkpoint, log-start-offset-checkpoint
+ *     DIR/recovery-point-offset-checkpoint, replication-offset-checkpoint, log-start-offset-checkpoint,
+ *         cleaner-offset-checkpoint
  *     DIR/.kafka_cleanshutdown            written last at a clean stop, deleted (and the directory synced)
  *                                         before the first append of the next start
  *     DIR/TOPIC-PARTITION/partition.metadata          version: 0, topic_id: BASE64
@@ -64,6 +65,7 @@ typedef struct LogManagerOptions
 		retention_interval_ms; /* log.retention.check.interval.ms: how often a log is looked at; 0 at once */
 	int64_t producer_expiration_ms; /* producer.id.expiration.ms */
 	int64_t delete_delay_ms;        /* file.delete.delay.ms of the broker */
+	int64_t compact_map_bytes;      /* what compaction may use for keys; 0: COMPACT_MAP_BYTES */
 	/* Appended, written or synced end moved, log start moved, or the log failed or healed.  Called from
 	 * log_manager_dispatch and log_manager_tick only (never from inside log_append). */
 	void (*on_change)(void *ctx, Log *log);
@@ -119,7 +121,11 @@ typedef struct LogConfig
 	int64_t retention_ms;    /* -1: no limit */
 	int64_t retention_bytes; /* -1: no limit */
 	bool cleanup_delete;     /* cleanup.policy contains delete */
-	bool cleanup_compact;    /* ... contains compact (not done yet: kept as it is) */
+	bool cleanup_compact;    /* ... contains compact */
+	double min_dirty_ratio;  /* min.cleanable.dirty.ratio */
+	int64_t min_compaction_lag_ms;
+	int64_t max_compaction_lag_ms;
+	int64_t delete_retention_ms;
 	int32_t max_message_bytes;
 	int64_t flush_messages; /* INT64_MAX: not set = fsync before ack */
 	int64_t flush_ms;       /* INT64_MAX: not set */

@@ -16,6 +16,7 @@
 
 #include "brokerd/base/clock.h"
 #include "brokerd/base/logging.h"
+#include "brokerd/storage/compaction.h"
 #include "brokerd/storage/deleter.h"
 #include "brokerd/storage/file_io.h"
 #include "brokerd/storage/load_all.h"
@@ -121,7 +122,8 @@ start_threads(LogManager *m, Err *err)
 {
 	if (syncer_start(m) && writer_start(m) && deleter_start(m) &&
 		work_queue_start(&m->readers, m->opt.reader_threads, "log-read", &m->completions) &&
-		work_queue_start(&m->janitor, 1, "log-janitor", &m->completions) && begun_epochs_start(m))
+		work_queue_start(&m->janitor, 1, "log-janitor", &m->completions) &&
+		work_queue_start(&m->compactor, 1, "log-compact", &m->completions) && begun_epochs_start(m))
 		return true;
 	return err_set(err, KERR_KAFKA_STORAGE_ERROR, errno,
 				   "the threads of the data directory %s cannot be started", m->dir);
@@ -323,6 +325,7 @@ log_manager_create(LogManager *m, const char *topic, int topic_len, int32_t part
 		return NULL;
 	}
 	HASH_ADD_KEYPTR(hh, m->logs, log->name, (unsigned) strlen(log->name), log);
+	compaction_configure(log);
 	m->checkpoint_dirty = true;
 	return log;
 }

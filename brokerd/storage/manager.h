@@ -77,6 +77,7 @@ struct LogManager
 	Deleter deleter;
 	WorkQueue readers;
 	WorkQueue janitor;
+	WorkQueue compactor; /* one thread */
 	BegunEpochs begun;
 	pthread_rwlock_t path_lock; /* readers open files by path; the loop renames folders */
 	pthread_mutex_t marker_mutex;
@@ -103,8 +104,11 @@ struct LogManager
 	int64_t last_checkpoint_ms;
 	int64_t last_probe_ms;
 	bool checkpoint_running;
-	bool checkpoint_dirty; /* some offset that a checkpoint keeps has moved */
-	bool start_dirty;      /* log-start-offset-checkpoint must be written at once */
+	bool checkpoint_dirty;             /* some offset that a checkpoint keeps has moved */
+	bool start_dirty;                  /* log-start-offset-checkpoint must be written at once */
+	bool cleaned_dirty;                /* cleaner-offset-checkpoint is behind */
+	Log *compact_first, *compact_last; /* logs that wait for the compaction thread */
+	bool compacting;
 	bool probe_running;
 	int nfull; /* logs in LOG_STATE_NO_SPACE */
 	bool stuck;
@@ -135,6 +139,9 @@ int64_t syncer_oldest_us(LogManager *m, int64_t now_us);
 void dispatch_op(LogManager *m, WriteOp *op);
 bool dispatch_take(LogManager *m); /* false: nothing had come back */
 void log_changed_flush(LogManager *m);
+
+/* One turn of the loop's work for a caller that cannot go on yet: completions are taken, on_change waits. */
+void dispatch_wait(LogManager *m);
 
 /* ---- directory.c ---- */
 bool directory_lock(LogManager *m, Err *err);

@@ -69,6 +69,13 @@ read_tail(Log *log, const LogRead *r, LogSlice *slice)
 	if (first < 0)
 		return false;
 	e = tail_ring_at(&log->ring, first);
+	/* In the gap behind that batch: the next one is wanted. */
+	if (r->offset > e->base_offset + e->last_offset_delta)
+	{
+		if (++first == log->ring.count)
+			return false;
+		e = tail_ring_at(&log->ring, first);
+	}
 	s = log_segment_for(log, e->base_offset);
 	/* Behind the last batch of a sealed segment, in a gap: the reader sees to it. */
 	if (s == NULL || r->offset >= s->written_end || e->pos < s->warm_from ||
@@ -361,6 +368,9 @@ read_again_in(const ReadJob *j)
 		return j->r.offset < log->written_end ? log_segment_for(log, j->r.offset) : NULL;
 	if (j->plan.error != 0 || j->plan.found)
 		return NULL;
+	/* Compacted meanwhile: what follows it may be in the segment that has taken its place. */
+	if (j->view.segment->retired)
+		return log_segment_for(log, j->r.offset);
 	next = next_segment(log, j->view.segment);
 	return next != NULL && next != j->view.segment && next->written_end > j->r.offset ? next : NULL;
 }

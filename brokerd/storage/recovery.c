@@ -131,16 +131,16 @@ note_batch(Log *log, LogSegment *s, BatchScan *sc, const RecoverArgs *a, int64_t
 		s->first_timestamp = batch_max_timestamp(b);
 	if (!a->rebuild_index)
 	{
-		if (batch_max_timestamp(b) > s->max_timestamp)
+		if (batch_time(b) > s->max_timestamp)
 		{
-			s->max_timestamp = batch_max_timestamp(b);
+			s->max_timestamp = batch_time(b);
 			s->max_timestamp_offset = last;
 		}
 		s->bytes_since_index += (int32_t) sc->size;
 	}
 	else
 		index_note_batch(s, log->config.index_interval_bytes, (int32_t) sc->pos, (int32_t) sc->size, last,
-						 batch_max_timestamp(b));
+						 batch_time(b));
 	if (a->check_crc && batch_leader_epoch(b) > epoch_cache_latest(&log->epochs) &&
 		epoch_cache_assign(&log->epochs, batch_leader_epoch(b), base))
 		log->epochs_dirty = true;

@@ -5,6 +5,7 @@
 
 #include "brokerd/base/clock.h"
 #include "brokerd/base/logging.h"
+#include "brokerd/storage/compaction.h"
 #include "brokerd/storage/janitor.h"
 #include "brokerd/storage/manager.h"
 #include "brokerd/storage/retire.h"
@@ -131,8 +132,9 @@ run_retention(Log *log, int64_t now)
 		return;
 	log->retention_from_ms = now + log->m->opt.retention_interval_ms;
 	v = retention_check(log, now);
-	/* A segment with writes under way waits for them. */
-	if (v.expired > 0 && log->inflight_first == NULL && log->written_end == log->appended_end)
+	/* A segment with writes under way waits for them, and one that is being replaced for its successor. */
+	if (v.expired > 0 && log->inflight_first == NULL && log->written_end == log->appended_end &&
+		!compaction_is_swapping(log))
 		drop(log, v.expired, v.reason);
 }
 
@@ -154,6 +156,8 @@ run_due(Log *log, int64_t now)
 	if (roll_due_ms(log) <= now && log->inflight_first == NULL)
 		roll_segment(log, log->appended_end);
 	run_retention(log, now);
+	if (compaction_due_ms(log) <= now)
+		compaction_look(log, now);
 	if (log->producers_due_ms <= now)
 		log->producers_due_ms = producer_state_expire(log->producers, now, m->opt.producer_expiration_ms);
 	schedule_update(log);

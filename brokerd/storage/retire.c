@@ -8,6 +8,7 @@
 
 #include "brokerd/base/clock.h"
 #include "brokerd/base/logging.h"
+#include "brokerd/storage/compaction.h"
 #include "brokerd/storage/deleter.h"
 #include "brokerd/storage/file_io.h"
 #include "brokerd/storage/janitor.h"
@@ -106,6 +107,7 @@ take_out(Log *log)
 	log->deleted = true;
 	HASH_DEL(m->logs, log);
 	schedule_remove(log);
+	compaction_log_gone(log);
 	log_note_unsynced(log, 0);
 	m->checkpoint_dirty = true;
 	if (log->state == LOG_STATE_NO_SPACE)

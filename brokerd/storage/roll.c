@@ -16,9 +16,14 @@ roll_after_ms(const Log *log, const LogSegment *s)
 {
 	uint64_t h = (uint64_t) s->base_offset * 0x9e3779b97f4a7c15u ^ (uint64_t) (uintptr_t) log;
 
-	if (log->config.segment_jitter_ms <= 0)
-		return log->config.segment_ms;
-	return log->config.segment_ms - (int64_t) ((h >> 16) % (uint64_t) log->config.segment_jitter_ms);
+	int64_t after = log->config.segment_ms;
+
+	if (log->config.segment_jitter_ms > 0)
+		after -= (int64_t) ((h >> 16) % (uint64_t) log->config.segment_jitter_ms);
+	/* What has to be compacted by then must not be in the active segment. */
+	if (log->config.cleanup_compact && log->config.max_compaction_lag_ms < after)
+		after = log->config.max_compaction_lag_ms;
+	return after;
 }
 
 static bool

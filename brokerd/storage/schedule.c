@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "brokerd/base/clock.h"
+#include "brokerd/storage/compaction.h"
 #include "brokerd/storage/manager.h"
 #include "brokerd/storage/retention.h"
 
@@ -99,6 +100,7 @@ log_next_due(const Log *log)
 
 	if (log->state != LOG_STATE_OK)
 		return INT64_MAX;
+	due = least(due, compaction_due_ms(log));
 	return least(due, least(roll_due_ms(log), retention_due_ms(log)));
 }
 

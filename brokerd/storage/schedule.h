@@ -1,6 +1,6 @@
 /*
- * schedule.h: when a log next has something to do by the clock (roll, retention, flush.ms, expiry of
- * producers), as a heap, so that a tick costs nothing for 10,000 idle logs.  Loop thread.
+ * schedule.h: when a log next has something to do by the clock (roll, retention, compaction, flush.ms,
+ * expiry of producers), as a heap, so that a tick costs nothing for 10,000 idle logs.  Loop thread.
  */
 #ifndef BROKERD_STORAGE_SCHEDULE_H
 #define BROKERD_STORAGE_SCHEDULE_H

@@ -187,7 +187,11 @@ segment_set_unsynced(LogSegment *s, bool unsynced)
 int
 segment_path(const LogSegment *s, const char *suffix, char *out, size_t cap)
 {
-	int n = snprintf(out, cap, "%s/%s/%020" PRId64 "%s", s->m->dir, s->log->name, s->base_offset, suffix);
+	uint64_t moved = atomic_load(&s->moved);
+	int n = moved == 0 ? snprintf(out, cap, "%s/%s/%020" PRId64 "%s", s->m->dir, s->log->name, s->base_offset,
+								  suffix)
+					   : snprintf(out, cap, "%s/%s/%020" PRId64 ".c%" PRIu64 "%s.deleted", s->m->dir,
+								  s->log->name, s->base_offset, moved, suffix);
 
 	if (n < 0 || (size_t) n >= cap)
 	{
@@ -205,10 +209,10 @@ segment_fd(LogSegment *s, bool create, bool *created)
 
 	if (fd >= 0)
 		return fd;
-	if (segment_path(s, ".log", path, sizeof(path)) < 0)
-		return -1;
 	pthread_rwlock_rdlock(&s->m->path_lock);
-	if (atomic_load(&s->log->dead))
+	if (segment_path(s, ".log", path, sizeof(path)) < 0)
+		fd = -1;
+	else if (atomic_load(&s->log->dead))
 	{
 		fd = -1;
 		errno = ENOENT;

@@ -10,6 +10,7 @@
 #include "brokerd/base/logging.h"
 #include "brokerd/storage/checkpoint.h"
 #include "brokerd/storage/clean_marker.h"
+#include "brokerd/storage/compaction.h"
 #include "brokerd/storage/deleter.h"
 #include "brokerd/storage/index.h"
 #include "brokerd/storage/janitor.h"
@@ -29,6 +30,8 @@ shutdown_threads(LogManager *m)
 		work_queue_stop(&m->readers);
 	if (m->janitor.nthreads > 0)
 		work_queue_stop(&m->janitor);
+	if (m->compactor.nthreads > 0)
+		work_queue_stop(&m->compactor);
 	begun_epochs_stop(m);
 	deleter_stop(m);
 }
@@ -197,6 +200,7 @@ shutdown_clean(LogManager *m)
 	bool changed, ok;
 
 	m->closing = true;
+	compaction_close(m);
 	log_manager_dispatch(m);
 	flush_all(m);
 	/* What the writer gave back may be the janitor's next job. */

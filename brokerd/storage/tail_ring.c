@@ -17,7 +17,7 @@ grow(TailRing *r)
 }
 
 void
-tail_ring_push(TailRing *r, int64_t base_offset, int32_t pos)
+tail_ring_push(TailRing *r, int64_t base_offset, int32_t last_offset_delta, int32_t pos)
 {
 	if (r->count == r->cap && r->cap < TAIL_RING_MAX)
 		grow(r);
@@ -26,7 +26,7 @@ tail_ring_push(TailRing *r, int64_t base_offset, int32_t pos)
 		r->first = (r->first + 1) & (r->cap - 1);
 		r->count--;
 	}
-	r->e[(r->first + r->count) & (r->cap - 1)] = (TailEntry){base_offset, pos};
+	r->e[(r->first + r->count) & (r->cap - 1)] = (TailEntry){base_offset, pos, last_offset_delta};
 	r->count++;
 }
 
@@ -35,6 +35,16 @@ tail_ring_cut(TailRing *r, int64_t end_offset)
 {
 	while (r->count > 0 && tail_ring_at(r, r->count - 1)->base_offset >= end_offset)
 		r->count--;
+}
+
+void
+tail_ring_drop_below(TailRing *r, int64_t offset)
+{
+	while (r->count > 0 && tail_ring_at(r, 0)->base_offset < offset)
+	{
+		r->first = (r->first + 1) & (r->cap - 1);
+		r->count--;
+	}
 }
 
 void

@@ -7,8 +7,9 @@
 
 #include "brokerd/storage/internal.h"
 
-void tail_ring_push(TailRing *r, int64_t base_offset, int32_t pos);
-void tail_ring_cut(TailRing *r, int64_t end_offset); /* forget batches at or beyond it */
+void tail_ring_push(TailRing *r, int64_t base_offset, int32_t last_offset_delta, int32_t pos);
+void tail_ring_cut(TailRing *r, int64_t end_offset);    /* forget batches at or beyond it */
+void tail_ring_drop_below(TailRing *r, int64_t offset); /* forget batches that begin below it */
 void tail_ring_clear(TailRing *r);
 
 static inline const TailEntry *

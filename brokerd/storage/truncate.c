@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 
 #include "brokerd/base/clock.h"
 #include "brokerd/base/logging.h"
+#include "brokerd/storage/compaction.h"
 #include "brokerd/storage/file_io.h"
 #include "brokerd/storage/index.h"
 #include "brokerd/storage/janitor.h"
@@ -42,12 +42,7 @@ drain(Log *log)
 		/* A sync may still run: a barrier waits for it. */
 		writer_push(m, writer_op(m, OP_CLOSE, log, NULL));
 	while (log->ops > 0)
-	{
-		struct pollfd pfd = {.fd = m->completions.fd, .events = POLLIN};
-
-		poll(&pfd, 1, 1000);
-		dispatch_take(m);
-	}
+		dispatch_wait(m);
 }
 
 /* Producers as of `end`, from the newest snapshot at or below it and the batches behind that. */
@@ -141,7 +136,7 @@ cut_segment(LogSegment *s, int32_t pos, int64_t end, Err *err)
 		if (sc.pos == 0)
 			s->first_timestamp = batch_max_timestamp(sc.batch);
 		index_note_batch(s, log->config.index_interval_bytes, (int32_t) sc.pos, (int32_t) sc.size,
-						 batch_last_offset(sc.batch), batch_max_timestamp(sc.batch));
+						 batch_last_offset(sc.batch), batch_time(sc.batch));
 	}
 	scan_free(&sc);
 	writer_push(s->m, index_make_op(s, true));
@@ -208,8 +203,8 @@ set_end(Log *log, int64_t end)
 	log_changed(log);
 }
 
-bool
-log_truncate(Log *log, int64_t offset, Err *err)
+static bool
+truncate_to(Log *log, int64_t offset, Err *err)
 {
 	LogSegment *s;
 	int32_t pos = 0;
@@ -231,6 +226,7 @@ log_truncate(Log *log, int64_t offset, Err *err)
 	if (log->state != LOG_STATE_OK)
 		return err_set(err, KERR_KAFKA_STORAGE_ERROR, 0, "%s is offline: %s", log->name, log->error);
 	directory_mark_unclean(log->m);
+	compaction_forget_from(log, offset);
 	while (log->nsegments > 1 && log_active(log)->base_offset >= offset)
 		retire_segment(log, log->nsegments - 1, "the log is truncated");
 	s = log_active(log);
@@ -241,7 +237,21 @@ log_truncate(Log *log, int64_t offset, Err *err)
 }
 
 bool
-log_truncate_fully(Log *log, int64_t start_offset, Err *err)
+log_truncate(Log *log, int64_t offset, Err *err)
+{
+	bool ok;
+
+	/* Nothing is cut: what is being compacted goes on. */
+	if (offset >= log->appended_end)
+		return truncate_to(log, offset, err);
+	compaction_hold(log);
+	ok = truncate_to(log, offset, err);
+	compaction_release(log);
+	return ok;
+}
+
+static bool
+start_anew(Log *log, int64_t start_offset, Err *err)
 {
 	if (log->state != LOG_STATE_OK)
 		return err_set(err, KERR_KAFKA_STORAGE_ERROR, 0, "%s is offline: %s", log->name, log->error);
@@ -249,6 +259,7 @@ log_truncate_fully(Log *log, int64_t start_offset, Err *err)
 	if (log->state != LOG_STATE_OK)
 		return err_set(err, KERR_KAFKA_STORAGE_ERROR, 0, "%s is offline: %s", log->name, log->error);
 	directory_mark_unclean(log->m);
+	compaction_forget_from(log, 0);
 	while (log->nsegments > 0)
 		retire_segment(log, log->nsegments - 1, "the log starts anew");
 	/* The renames come before a new file of the same name. */
@@ -266,6 +277,17 @@ log_truncate_fully(Log *log, int64_t start_offset, Err *err)
 		producer_state_clear(log->producers);
 	log->m->start_dirty = true;
 	return true;
+}
+
+bool
+log_truncate_fully(Log *log, int64_t start_offset, Err *err)
+{
+	bool ok;
+
+	compaction_hold(log);
+	ok = start_anew(log, start_offset, err);
+	compaction_release(log);
+	return ok;
 }
 
 int16_t

@@ -48,7 +48,7 @@ copy_dir(const char *from, const char *to)
 	closedir(dh);
 }
 
-static void
+__attribute__((unused)) static void
 crash_copy(const Harness *live, Harness *copy, const char *name)
 {
 	harness_init(copy, name);

@@ -10,7 +10,8 @@
  *
  *     CALL PATH ACTION [COUNT]
  *
- *     CALL     pwrite (pwritev too), fdatasync, fsync, syncfs, open (with O_CREAT), ftruncate, or * for all
+ *     CALL     pwrite (pwritev too), fdatasync, fsync, syncfs, open (with O_CREAT), ftruncate, rename (by the old name),
+ *              or * for all
  *     PATH     a part of the file's path, or *
  *     ACTION   an errno name (EIO ENOSPC EDQUOT EROFS), short:N (writes only: N bytes, then ENOSPC),
  *              or delay:MS (then the real call)
@@ -377,4 +378,17 @@ openat64(int dir_fd, const char *path, int flags, ...)
 	mode = flags & O_CREAT ? (mode_t) va_arg(ap, int) : 0;
 	va_end(ap);
 	return open_at("openat64", dir_fd, path, flags, mode);
+}
+
+int
+renameat(int from_fd, const char *from, int to_fd, const char *to)
+{
+	int (*next)(int, const char *, int, const char *) =
+		(int (*)(int, const char *, int, const char *)) real("renameat");
+	FaultRule r;
+
+	if (!find_rule("rename", from, &r))
+		return next(from_fd, from, to_fd, to);
+	errno = r.error;
+	return -1;
 }

@@ -6,7 +6,9 @@
  *     test_kafka_dir crash DIR             the same, but the process ends without closing
  *     test_kafka_dir read DIR              prints a line a log: NAME ERROR|ok START END BATCHES RECORDS EPOCH
  *     test_kafka_dir append DIR            adds a batch to each log and closes
+ *     test_kafka_dir compact DIR           compacts each log up to its active segment and closes
  */
+#include "brokerd/storage/compaction.h"
 #include "regress/unit/storage/harness.h"
 
 static void
@@ -174,6 +176,35 @@ append_dir(Harness *h)
 	return bad;
 }
 
+static int
+compact_dir(Harness *h)
+{
+	int bad = 0;
+
+	h->config.cleanup_delete = false;
+	h->config.cleanup_compact = true;
+	h->config.min_dirty_ratio = 0;
+	if (!harness_open(h))
+		return 1;
+	for (Log *log = log_manager_next(h->m, NULL); log != NULL; log = log_manager_next(h->m, log))
+	{
+		const LogSegment *last;
+
+		log_set_high_watermark(log, log_synced_end(log));
+		log_set_config(log, &h->config);
+		/* Not what an open transaction holds back. */
+		last = log_segment_for(log, log_last_stable_offset(log));
+		harness_wait(h, log->cleaned_end >= last->base_offset && log->compaction->job == NULL);
+		if (log->cleaned_end < last->base_offset)
+		{
+			printf("%s-%d is not compacted\n", log_topic(log), log_partition(log));
+			bad++;
+		}
+	}
+	harness_close(h);
+	return bad;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -187,6 +218,8 @@ main(int argc, char **argv)
 		harness_close(&h);
 		is_int(read_dir(&h, false), 0, "and read");
 		is_int(append_dir(&h), 0, "appended to");
+		is_int(compact_dir(&h), 0, "compacted");
+		is_int(read_dir(&h, false), 0, "and read");
 		unlink(harness_path(&h, "", ".pg_broker-manifest"));
 		is_int(read_dir(&h, false), 0, "and read without the manifest");
 		unlink(harness_path(&h, "", ".kafka_cleanshutdown"));
@@ -204,6 +237,8 @@ main(int argc, char **argv)
 		return read_dir(&h, true);
 	if (strcmp(argv[1], "append") == 0)
 		return append_dir(&h);
+	if (strcmp(argv[1], "compact") == 0)
+		return compact_dir(&h);
 	if (!write_dir(&h))
 		return 1;
 	if (strcmp(argv[1], "crash") == 0)

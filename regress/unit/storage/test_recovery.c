@@ -238,7 +238,7 @@ test_bad_files(void)
 		{"leader-epoch-checkpoint", "0\n1\n1 2 3\n", "is no row"},
 		{SEG0, "this is no log at all, whatever its name says, and long enough for a header", "is corrupt"},
 		{"00000000000000000000.txnindex", "\1\1aaaaaaaabbbbbbbbccccccccdddddddd", "is damaged or of a newer"},
-		{"00000000000000000007.log.swap", "", "compaction"},
+		{"00000000000000000007.log.swap", "no batch", "compacted, is damaged"},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
