@@ -94,7 +94,7 @@ DAMAGE = [
     ("newer-epochs", write("leader-epoch-checkpoint", b"7\n1\n0 0\n"), r"leader-epoch-checkpoint", OFFLINE),
     ("bad-epochs", write("leader-epoch-checkpoint", b"\xff\xff\xff"), r"leader-epoch-checkpoint", OFFLINE),
     ("bad-txnindex", write(SEGMENT + ".txnindex", b"\0\x07" + bytes(32)), r"\.txnindex is damaged or of a newer version", OFFLINE),
-    ("swap", write(SEGMENT + ".log.swap", b"x"), r"a compaction that Kafka did not finish", OFFLINE),
+    ("swap", write(SEGMENT + ".log.swap", b"x"), r"which is to replace segments that were compacted, is damaged", OFFLINE),
     ("gap", write(f"{99:020}.log", b"\0" * 61 + b"x"), r"offsets 20 to 98 are missing between two segments", OFFLINE),
     ("bad-index", write(SEGMENT + ".index", b"garbage"), None, SERVED),
     ("bad-snapshot", write(f"{MESSAGES:020}.snapshot", b"\0\x63garbage"), None, SERVED),
