@@ -10,7 +10,7 @@ assign_numbers(AssignGroup *g, int32_t n)
 }
 
 void
-assign_sort(int32_t *list, int32_t n, int (*compare)(const void *of, int32_t a, int32_t b), const void *of)
+assign_sort(int32_t *list, int32_t n, AssignCompare *compare, const void *of)
 {
 	for (int32_t i = 1; i < n; i++)
 	{
@@ -41,6 +41,7 @@ assign_by_id(const void *group, int32_t a, int32_t b)
 
 /* ---- Java's orders ---- */
 
+/* Spread as HashMap does. */
 static uint32_t
 spread(uint32_t h)
 {
@@ -65,8 +66,8 @@ assign_part_hash(const AssignGroup *g, int32_t part)
 	return spread((31 + (uint32_t) (part - t->first)) * 31 + string_hash(t->name));
 }
 
-static int
-by_bucket(const void *group, int32_t a, int32_t b)
+int
+assign_by_bucket(const void *group, int32_t a, int32_t b)
 {
 	const AssignGroup *g = group;
 	uint32_t cap = 16;
@@ -77,12 +78,19 @@ by_bucket(const void *group, int32_t a, int32_t b)
 		   (int) (spread(string_hash(g->members[b].id)) & (cap - 1));
 }
 
-void
-assign_order(const AssignGroup *g, int32_t *order)
+int32_t
+assign_members(AssignGroup *g, int32_t topic, AssignCompare *compare, int32_t **list)
 {
-	for (int32_t i = 0; i < g->n_members; i++)
-		order[i] = i;
-	assign_sort(order, g->n_members, by_bucket, g);
+	int32_t n = 0;
+
+	*list = assign_numbers(g, g->n_members);
+	for (int32_t i = 0; *list != NULL && i < g->n_members; i++)
+		if (topic < 0 || g->members[i].takes[topic])
+			(*list)[n++] = i;
+	if (*list == NULL)
+		return -1;
+	assign_sort(*list, n, compare, g);
+	return n;
 }
 
 /* ---- range and roundrobin ---- */
@@ -101,28 +109,12 @@ static_first(const void *group, int32_t a, int32_t b)
 	return assign_compare(x->id, y->id);
 }
 
-/* Those who subscribe to a topic, static members first.  -1: no memory. */
-static int32_t
-subscribers(AssignGroup *g, int32_t topic, int32_t **list)
-{
-	int32_t n = 0;
-
-	*list = assign_numbers(g, g->n_members);
-	for (int32_t i = 0; *list != NULL && i < g->n_members; i++)
-		if (topic < 0 || g->members[i].takes[topic])
-			(*list)[n++] = i;
-	if (*list == NULL)
-		return -1;
-	assign_sort(*list, n, static_first, g);
-	return n;
-}
-
 static int
 assign_range(AssignGroup *g)
 {
 	for (int32_t t = 0; t < g->n_topics; t++)
 	{
-		int32_t *list, n = subscribers(g, t, &list), next = g->topics[t].first;
+		int32_t *list, n = assign_members(g, t, static_first, &list), next = g->topics[t].first;
 
 		if (n < 0)
 			return -1;
@@ -138,7 +130,7 @@ assign_range(AssignGroup *g)
 static int
 assign_roundrobin(AssignGroup *g)
 {
-	int32_t *list, n = subscribers(g, -1, &list), at = 0;
+	int32_t *list, n = assign_members(g, -1, static_first, &list), at = 0;
 
 	for (int32_t t = 0; n > 0 && t < g->n_topics; t++)
 	{

@@ -5,7 +5,7 @@
  * Partitions have numbers: those of topics[t] are first to first + n - 1.  The result is owner[partition], an index of
  * members, or -1 for nobody (cooperative: its former owner must let go first; the next round gives it).
  *
- * Some choices of the Java code follow the order in which its hash maps are walked.  assign_order gives that order.
+ * Some choices of the Java code follow the order in which its hash maps are walked: assign_by_bucket and assign_part_hash.
  */
 #ifndef CLIENT_ASSIGN_H
 #define CLIENT_ASSIGN_H
@@ -64,31 +64,21 @@ int assign_by_name(WStr name, AssignGroup *g);
 /* Zero; the arena's `failed` says when there was no memory. */
 int32_t *assign_numbers(AssignGroup *g, int32_t n);
 
-/* Stable; compare gets `of` and two numbers of the list. */
-void assign_sort(int32_t *list, int32_t n, int (*compare)(const void *of, int32_t a, int32_t b),
-				 const void *of);
+/* Gets `of` and two numbers of the list that is sorted; stable. */
+typedef int AssignCompare(const void *of, int32_t a, int32_t b);
+void assign_sort(int32_t *list, int32_t n, AssignCompare *compare, const void *of);
+int assign_compare(WStr a, WStr b);
 
-/* Indexes of members in the order of a Java HashMap of their ids that were put in in the order of g->members. */
-void assign_order(const AssignGroup *g, int32_t *order);
+/* Of members: by id, and in the order of a Java HashMap of their ids that were put in in the order of g->members. */
+int assign_by_id(const void *group, int32_t a, int32_t b);
+int assign_by_bucket(const void *group, int32_t a, int32_t b);
+
+/* Members that subscribe to a topic, or all (-1), sorted.  -1: no memory. */
+int32_t assign_members(AssignGroup *g, int32_t topic, AssignCompare *compare, int32_t **list);
 
 /* Java's of TopicPartition, spread as HashMap does. */
 uint32_t assign_part_hash(const AssignGroup *g, int32_t part);
-int assign_compare(WStr a, WStr b);
-int assign_by_id(const void *group, int32_t a, int32_t b);
 
 int assign_sticky(AssignGroup *g);
-
-/* What the sticky ones start from. */
-typedef struct Claims
-{
-	int32_t *order;
-	int32_t *had;     /* the member that keeps its claim to a partition, or -1 */
-	int32_t *many;    /* claimed by several of one generation */
-	int32_t *revoked; /* constrained: who had it and lost it, or -1 */
-	int32_t max_generation;
-	bool equal; /* all subscribe to the same */
-} Claims;
-
-int assign_general(AssignGroup *g, const Claims *claims);
 
 #endif

@@ -35,18 +35,12 @@ client_wake_at(Client *c, int64_t when)
 		c->wake = when;
 }
 
-static int
-milliseconds_to(int64_t until)
-{
-	int64_t left = until - client_clock();
-
-	return left < 0 ? 0 : left > INT32_MAX ? INT32_MAX : (int) left;
-}
-
 int
 client_timeout(const Client *c)
 {
-	return milliseconds_to(c->wake);
+	int64_t left = c->wake - client_clock();
+
+	return left < 0 ? 0 : left > INT32_MAX ? INT32_MAX : (int) left;
 }
 
 /* xorshift: jitter and where round-robins begin need no better one. */
@@ -78,6 +72,14 @@ retry_later(Client *c, Retry *r)
 	r->at = c->now + ms * (int64_t) (80 + client_random(c) % 41) / 100;
 	r->open = false;
 	client_wake_at(c, r->at);
+}
+
+void
+retry_want(Client *c, Retry *r)
+{
+	if (!r->wanted)
+		client_wake_at(c, r->at);
+	r->wanted = true;
 }
 
 bool
@@ -122,26 +124,20 @@ Node *
 client_add_node(Client *c, int32_t id, WStr host, int port)
 {
 	Node *n = client_node(c, id);
-	char *name;
 
 	if (n != NULL && n->port == port && wstr_eq(wstr(n->host), host))
 		return n;
-	name = strndup(host.len > 0 ? host.s : "", host.len > 0 ? (size_t) host.len : 0);
-	if (name == NULL || (n == NULL && (n = calloc(1, sizeof(*n))) == NULL))
-	{
-		free(name);
-		return n;
-	}
-	if (n->host == NULL)
+	if (n == NULL && (n = calloc(1, sizeof(*n))) == NULL)
+		return NULL;
+	if (n->conns[0].node == NULL)
 		LL_PREPEND(c->nodes, n);
 	/* This may be called for an answer of one of them, so they are closed in the turn's next part. */
 	for (Conn *conn = n->conns; conn < n->conns + USE_COUNT; conn++)
-		if (n->host == NULL)
+		if (conn->node == NULL)
 			*conn = (Conn){.node = n, .fd = -1};
-		else
-			conn->broken = conn->fd >= 0 ? ECONNRESET : 0;
-	free(n->host);
-	n->host = name;
+		else if (conn->fd >= 0)
+			error_set(&conn->broken, PGB_TRANSPORT, true, "the broker has another address now");
+	(void) snprintf(n->host, sizeof(n->host), "%.*s", host.len > 0 ? (int) host.len : 0, host.s);
 	n->id = id;
 	n->port = port;
 	return n;
@@ -185,11 +181,9 @@ client_ready(Client *c, Node *node, ConnUse use)
 {
 	Conn *conn = &node->conns[use];
 
-	if (conn->state == CONN_READY && conn->broken == 0)
-		return conn;
-	if (conn->state == CONN_DOWN && retry_due(c, &conn->retry))
-		(void) conn_open(c, conn);
-	return NULL;
+	if (conn->state == CONN_DOWN && conn->broken.code == 0 && retry_due(c, &conn->retry))
+		conn_open(c, conn);
+	return conn->state == CONN_READY && conn->broken.code == 0 ? conn : NULL;
 }
 
 #define PATIENCE 1000 /* a broker that is not connected by then is no reason not to ask the next */
@@ -216,92 +210,72 @@ client_any(Client *c)
 	return NULL;
 }
 
-/* -1: none in common. */
-static int16_t
-version_for(const Node *node, int16_t key, int16_t most)
-{
-	const WireApi *api = wire_api(key);
-	int16_t v = most < api->known_max ? most : api->known_max;
-
-	if (node->max[key] < v)
-		v = node->max[key];
-	return v >= api->known_min && v >= node->min[key] ? v : (int16_t) -1;
-}
-
 void
-client_send(Client *c, Conn *conn, int16_t key, int16_t most, const void *request, CallDone done, void *arg,
-			int64_t timeout, Retry *retry)
+client_send(Client *c, Conn *conn, int16_t key, int16_t most, const void *request, Call call)
 {
-	Call call = {.api = wire_api(key),
-				 .version = version_for(conn->node, key, most),
-				 .no_reply = key == API_PRODUCE && ((const ProduceRequest *) request)->acks == 0,
-				 .correlation_id = c->correlation_id,
-				 .deadline = c->now + timeout,
-				 .node = conn->node,
-				 .retry = retry,
-				 .done = done,
-				 .arg = arg};
-	Call *kept = NULL;
-	pgb_error err;
+	const WireApi *api = call.api = wire_api(key);
+	Node *node = call.node = conn->node;
+	Call *kept = malloc(sizeof(call)), *it = kept != NULL ? kept : &call;
+	pgb_error err = {0};
 
 	wire_writer_init(&call.out);
+	call.version = most < api->known_max ? most : api->known_max;
+	if (node->max[key] < call.version)
+		call.version = node->max[key];
+	call.no_reply = key == API_PRODUCE && ((const ProduceRequest *) request)->acks == 0;
+	call.correlation_id = c->correlation_id;
+	call.deadline = c->now + (call.timeout != 0 ? call.timeout : c->conf.request_timeout);
 	c->correlation_id = (c->correlation_id + 1) & INT32_MAX;
-	if (retry != NULL)
-		retry->open = true;
-	if (call.version < 0)
-		error_set(&err, PGB_UNSUPPORTED, false, "%s:%d knows no version of %s that we know", conn->node->host,
-				  conn->node->port, call.api->name);
+	if (call.retry != NULL)
+		call.retry->open = true;
+	if (call.version < api->known_min || call.version < node->min[key])
+		error_set(&err, PGB_UNSUPPORTED, false, "%s:%d knows no version of %s that we know", node->host,
+				  node->port, api->name);
 	else
-		wire_request_put(&call.out, call.api, call.version, call.correlation_id, wstr(c->conf.client_id),
-						 request);
-	if (call.version >= 0 && (call.out.failed || (kept = malloc(sizeof(call))) == NULL))
+		wire_request_put(&call.out, api, call.version, call.correlation_id, wstr(c->conf.client_id), request);
+	if (call.out.failed || kept == NULL)
 		error_set(&err, PGB_NO_MEMORY, true, "no memory, or more than a request can hold");
 	arena_reset(&c->arena);
 	client_wake_at(c, call.deadline);
-	if (kept == NULL)
+	*it = call;
+	for (Ask *ask = call.asks; ask != NULL; ask = ask->next)
+		ask->call = it;
+	if (err.code == 0)
+		conn_push(c, conn, it);
+	else
 	{
-		call_end(c, &call, &err, NULL);
-		return;
+		call_end(c, it, &err, NULL);
+		free(kept);
 	}
-	*kept = call;
-	conn_push(c, conn, kept);
 }
 
 /* ---- the turn ---- */
 
-static int
-init(Client *c, const Conf *conf, pgb_error *err)
+void *
+client_new(size_t size, size_t topic_size, const Conf *conf, void (*step)(void *handle), pgb_error *err)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data = {.ptr = NULL}};
-
-	c->epfd = c->wakefd = -1;
-	if (conf == NULL || !conf_copy(&c->conf, conf))
-		return error_set(err, PGB_INVALID, false, "no configuration, or no memory for it");
-	arena_init(&c->arena, 4096);
-	c->epfd = epoll_create1(EPOLL_CLOEXEC);
-	c->wakefd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (c->epfd < 0 || c->wakefd < 0 || epoll_ctl(c->epfd, EPOLL_CTL_ADD, c->wakefd, &ev) != 0)
-		return error_set(err, PGB_NO_MEMORY, true, "no file descriptors");
-	if (getrandom(&c->random, sizeof(c->random), 0) != (ssize_t) sizeof(c->random) || c->random == 0)
-		c->random = (uint64_t) client_time() * 2654435761U + 1;
-	c->now = client_clock();
-	return add_bootstrap(c, err);
-}
-
-void *
-client_new(size_t size, const Conf *conf, void (*step)(void *handle), pgb_error *err)
-{
 	Client *c = calloc(1, size);
 
-	if (c == NULL)
-		error_memory(err);
-	else if (init(c, conf, err) != 0)
-		client_free(c);
-	else
+	if (c == NULL || conf == NULL || !conf_copy(&c->conf, conf))
 	{
-		c->step = step;
-		return c;
+		free(c);
+		error_set(err, PGB_INVALID, false, "no configuration, or no memory for it");
+		return NULL;
 	}
+	arena_init(&c->arena, 4096);
+	c->step = step;
+	c->topic_size = topic_size;
+	c->now = client_clock();
+	c->epfd = epoll_create1(EPOLL_CLOEXEC);
+	c->wakefd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (getrandom(&c->random, sizeof(c->random), 0) != (ssize_t) sizeof(c->random) || c->random == 0)
+		c->random = (uint64_t) client_time() * 2654435761U + 1;
+	if (c->epfd < 0 || c->wakefd < 0 || epoll_ctl(c->epfd, EPOLL_CTL_ADD, c->wakefd, &ev) != 0)
+		error_set(err, PGB_NO_MEMORY, true, "no file descriptors");
+	else if (add_bootstrap(c, err) == 0)
+		return c;
+	client_free(c);
 	return NULL;
 }
 
@@ -318,7 +292,6 @@ client_free_nodes(Client *c)
 		for (int i = 0; i < USE_COUNT; i++)
 			conn_close(c, &n->conns[i], &closed);
 		c->nodes = n->next;
-		free(n->host);
 		free(n);
 	}
 }
@@ -326,8 +299,15 @@ client_free_nodes(Client *c)
 void
 client_free(Client *c)
 {
+	Topic *t, *next;
+
 	client_free_nodes(c);
-	metadata_free(c);
+	HASH_ITER (hh, c->topics, t, next)
+	{
+		HASH_DEL(c->topics, t);
+		free(t->parts);
+		free(t);
+	}
 	arena_free(&c->arena);
 	if (c->epfd >= 0)
 		(void) close(c->epfd);
@@ -342,16 +322,17 @@ client_run(Client *c, int64_t until)
 {
 	struct epoll_event events[32];
 	eventfd_t woken;
-	int n = epoll_wait(c->epfd, events, 32, milliseconds_to(until < c->wake ? until : c->wake));
+	int n;
 
+	client_wake_at(c, until);
+	n = epoll_wait(c->epfd, events, 32, client_timeout(c));
 	c->now = client_clock();
 	c->wake = CLIENT_NEVER;
 	for (int i = 0; i < n; i++)
 		if (events[i].data.ptr == NULL)
 			c->interrupted = eventfd_read(c->wakefd, &woken) == 0 || c->interrupted;
 		else
-			conn_event(c, events[i].data.ptr, (events[i].events & ~(uint32_t) EPOLLOUT) != 0,
-					   (events[i].events & EPOLLOUT) != 0);
+			conn_event(c, events[i].data.ptr);
 	for (Node *node = c->nodes; node != NULL; node = node->next)
 		for (int i = 0; i < USE_COUNT; i++)
 			conn_check(c, &node->conns[i]);

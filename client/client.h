@@ -9,7 +9,7 @@
  *     client_run(c, until)   epoll_wait -> replies (Call.done) -> broken and late connections -> metadata -> step
  *
  * Done functions free what is theirs; they do not close connections.  A response lives in the client's arena and in
- * call->frame until done returns; call_keep and frame_ref keep it.  A request may be made in the arena: client_send empties it.
+ * c->frame until done returns; call_keep and frame_ref keep it.  A request may be made in the arena: client_send empties it.
  */
 #ifndef CLIENT_CLIENT_H
 #define CLIENT_CLIENT_H
@@ -25,12 +25,12 @@
 #define CLIENT_APIS    96 /* keys that versions are kept of */
 #define CLIENT_NEVER   (INT64_MAX / 2)
 #define CLIENT_NO_NODE (-1)
-#define CLIENT_NO_CALL (-1)
 
 typedef struct Client Client;
 typedef struct Node Node;
 typedef struct Conn Conn;
 typedef struct Call Call;
+typedef struct Topic Topic;
 
 /* What came from a broker in one piece, without its length. */
 typedef struct Frame
@@ -40,7 +40,6 @@ typedef struct Frame
 	uint8_t data[];
 } Frame;
 
-Frame *frame_ref(Frame *f);
 void frame_unref(Frame *f);
 
 /* The memory of a response that is wanted beyond done. */
@@ -50,12 +49,13 @@ typedef struct Kept
 	Arena arena;
 } Kept;
 
-void call_keep(Client *c, Call *call, Kept *kept); /* the one that was kept before goes */
+void call_keep(Client *c, Kept *kept); /* the one that was kept before goes */
 void kept_free(Kept *kept);
 
 /* Something that is asked for, again and again after failures: between them is a backoff that grows. */
 typedef struct Retry
 {
+	bool wanted;  /* by somebody who has no time for it (retry_want) */
 	bool open;    /* asked, not answered */
 	int failures; /* one after another */
 	int64_t at;   /* not before */
@@ -67,8 +67,33 @@ typedef struct Retry
  */
 typedef void (*CallDone)(Client *c, Call *call, const pgb_error *err, void *response);
 
+/*
+ * What is asked of one partition, by one call at a time.  The call's answer is given to each of its partitions, and to those
+ * that it leaves out, or in front of which it fails, an error without a `part`.  ask_drop makes a partition forget its call:
+ * what was revoked, given again or moved never sees what belongs to its former life.
+ */
+typedef struct Ask
+{
+	struct Ask *prev, *next;
+	Call *call; /* NULL: none is on its way */
+	Topic *topic;
+	int32_t index, none; /* `none`: topic and index are a key without a hole */
+} Ask;
+
+typedef void (*AskDone)(Client *c, Ask *ask, const pgb_error *err, const void *part);
+
+void ask_drop(Ask *ask);
+
 struct Call
 {
+	/* Of who sends it: */
+	CallDone done; /* may be NULL; or answer, for each of asks */
+	void *arg;
+	AskDone answer;
+	Ask *asks;
+	int64_t timeout; /* 0: request.timeout.ms */
+	Retry *retry;    /* may be NULL; is open until it ends, and knows how when done is called */
+
 	Call *prev, *next;
 	const WireApi *api;
 	int16_t version;
@@ -76,11 +101,7 @@ struct Call
 	int32_t correlation_id;
 	int64_t deadline;
 	WireWriter out; /* holes are filled from their `user`, which lives until done */
-	Frame *frame;
 	Node *node;
-	Retry *retry; /* may be NULL; knows how the call ended when done is called */
-	CallDone done;
-	void *arg;
 };
 
 /* A broker answers one connection's requests in order, so what may wait long has one of its own. */
@@ -105,13 +126,13 @@ struct Conn
 	Node *node;
 	int fd;
 	ConnState state;
-	bool want_write; /* epoll watches for room */
-	int64_t since;   /* of CONNECTING */
-	Retry retry;     /* DOWN */
-	int broken;      /* errno of a failed write; looked at by client_run */
-	Call *calls;     /* without an answer, in order */
-	Call *unsent;    /* the first that is not wholly sent */
-	size_t sent;     /* bytes of it */
+	bool want_write;  /* epoll watches for room */
+	int64_t since;    /* of CONNECTING */
+	Retry retry;      /* DOWN */
+	pgb_error broken; /* code 0: it is not; closed by client_run */
+	Call *calls;      /* without an answer, in order */
+	Call *unsent;     /* the first that is not wholly sent */
+	size_t sent;      /* bytes of it */
 	int n_calls;
 	uint8_t head[4];
 	size_t head_got;
@@ -122,8 +143,8 @@ struct Conn
 struct Node
 {
 	Node *next;
-	int32_t id; /* below 0: of bootstrap.servers */
-	char *host;
+	int32_t id;     /* below 0: of bootstrap.servers */
+	char host[256]; /* as long as names may be */
 	int port;
 	bool gone;       /* not in the last metadata */
 	bool full;       /* scratch of a consumer's step, as the next */
@@ -139,7 +160,7 @@ typedef struct Part
 	int32_t epoch;
 } Part;
 
-typedef struct Topic
+struct Topic
 {
 	UT_hash_handle hh;
 	char *name;
@@ -149,8 +170,8 @@ typedef struct Topic
 	int16_t code;          /* of the last answer */
 	int64_t unknown_since; /* 0: known */
 	bool subscribed;       /* by pgb_subscribe */
-	void *owner;           /* the producer's side of it */
-} Topic;
+	int32_t place;         /* scratch: in the list of a group that is assigned */
+};
 
 struct Client
 {
@@ -163,21 +184,23 @@ struct Client
 	int32_t correlation_id;
 	Node *nodes;
 	Topic *topics;
-	Node *asked; /* of the last client_any */
+	size_t topic_size; /* of which a Topic is the beginning */
+	Node *asked;       /* of the last client_any */
 	Arena arena;
+	Frame *frame; /* of the answer that is being given, NULL: of none; who refers to it keeps it */
 	void (*step)(void *handle);
 	bool interrupted;
 	pgb_error last_error; /* of a connection */
-	bool meta_wanted;
-	Retry meta;
+	Retry meta;           /* an error that newer metadata may heal wants them */
 	uint32_t meta_version;
 	int64_t meta_fresh; /* until */
 };
 
 /* ---- client.c ---- */
 
-/* A handle: `size` bytes, zero behind the Client that they begin with.  NULL: *err. */
-void *client_new(size_t size, const Conf *conf, void (*step)(void *handle), pgb_error *err);
+/* A handle: `size` bytes, zero behind the Client that they begin with; the same of each Topic.  NULL: *err. */
+void *client_new(size_t size, size_t topic_size, const Conf *conf, void (*step)(void *handle),
+				 pgb_error *err);
 void client_free_nodes(Client *c); /* every call comes to its end, with an error */
 void client_free(Client *c);
 int64_t client_clock(void); /* monotonic */
@@ -192,6 +215,7 @@ uint64_t client_random(Client *c);
 /* Is it to be asked for now? If its time has not come, the client wakes up then. */
 bool retry_due(Client *c, const Retry *r);
 void retry_later(Client *c, Retry *r); /* it failed */
+void retry_want(Client *c, Retry *r);  /* from now on its step sees to it */
 
 /* Room for one more behind `n` items of `size` in *(void **) array, which doubles; false: no memory. */
 bool array_room(void *array, size_t n, size_t size) __attribute__((warn_unused_result));
@@ -212,18 +236,16 @@ Conn *client_ready(Client *c, Node *node, ConnUse use);
 Conn *client_any(Client *c);
 
 /*
- * Sends a request in the highest version up to `most` that both sides know.  `done` is called once, with the
- * correlation id that c->correlation_id is now; before this returns when there is no such version or no memory.
- * `retry` is open until then, and after a failure has to wait.
+ * Sends a request in the highest version up to `most` that both sides know.  `call` says what becomes of the answer: `done`
+ * is called once, before this returns when there is no such version or no memory.
  */
-void client_send(Client *c, Conn *conn, int16_t key, int16_t most, const void *request, CallDone done,
-				 void *arg, int64_t timeout, Retry *retry);
+void client_send(Client *c, Conn *conn, int16_t key, int16_t most, const void *request, Call call);
 
 /* ---- conn.c ---- */
 
 void call_end(Client *c, Call *call, const pgb_error *err, void *response); /* done, and frees it */
-bool conn_open(Client *c, Conn *conn);                                      /* false: it is down again */
-void conn_event(Client *c, Conn *conn, bool readable, bool writable);
+void conn_open(Client *c, Conn *conn);
+void conn_event(Client *c, Conn *conn); /* there is something to read, or room to write */
 void conn_check(Client *c, Conn *conn); /* broken, late */
 void conn_push(Client *c, Conn *conn, Call *call);
 void conn_close(Client *c, Conn *conn, const pgb_error *why);
@@ -232,9 +254,7 @@ void conn_close(Client *c, Conn *conn, const pgb_error *why);
 
 Topic *metadata_find(const Client *c, WStr name); /* NULL: nobody has asked for it */
 Topic *metadata_topic(Client *c, WStr name);      /* asked for from now on; NULL: no memory */
-void metadata_want(Client *c);
 void metadata_step(Client *c);
-void metadata_free(Client *c);
 
 /* The leader's node, or NULL; then metadata are asked for. */
 Node *metadata_leader(Client *c, const Topic *t, int32_t partition);

@@ -4,95 +4,69 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum RowKind
-{
-	ROW_NUMBER,
-	ROW_WORD,
-	ROW_TEXT
-} RowKind;
-
 typedef struct Row
 {
-	RowKind kind;
 	size_t offset;
 	const char *name;
 	const char *init;
 	int64_t min, max;
-	const char *words;
+	const char *words; /* NULL: a number, or (max 0) a text */
 	const char *text;
 } Row;
 
 static const Row rows[] = {
 #define SET_NUMBER(field, name, init, min, max, text)                                                        \
-	{ROW_NUMBER, offsetof(Conf, field), name, #init, min, max, NULL, text},
-#define SET_WORD(field, name, init, words, text)                                                             \
-	{ROW_WORD, offsetof(Conf, field), name, init, 0, 0, words, text},
-#define SET_TEXT(field, name, init, text) {ROW_TEXT, offsetof(Conf, field), name, init, 0, 0, NULL, text},
+	{offsetof(Conf, field), name, #init, min, max, NULL, text},
+#define SET_WORD(field, name, init, words, text) {offsetof(Conf, field), name, init, 0, 0, words, text},
+#define SET_TEXT(field, name, init, text)        {offsetof(Conf, field), name, init, 0, 0, NULL, text},
 #include "client/settings.def"
 };
 
 #define N_ROWS (sizeof(rows) / sizeof(rows[0]))
 
-static void *
-field(const Conf *conf, const Row *row)
+/* A row's text in a Conf; NULL: it is no text. */
+static char **
+text_of(const Conf *conf, const Row *row)
 {
-	return (char *) (uintptr_t) conf + row->offset;
-}
-
-/* The place of a word in "a|b|c", -1 when it is not there. */
-static int
-word_index(const char *words, const char *word)
-{
-	size_t len = strlen(word);
-
-	for (int i = 0;; i++)
-	{
-		size_t n = strcspn(words, "|");
-
-		if (n == len && strncmp(words, word, n) == 0)
-			return i;
-		if (words[n] == '\0')
-			return -1;
-		words += n + 1;
-	}
+	return row->words == NULL && row->max == 0 ? (char **) ((uintptr_t) conf + row->offset) : NULL;
 }
 
 static int
 set_row(Conf *conf, const Row *row, const char *value, pgb_error *err)
 {
-	void *at = field(conf, row);
+	char *copy, *end, **text = text_of(conf, row);
+	size_t len = strlen(value), n;
+	void *at = (char *) conf + row->offset;
+	long long v = 0;
 
-	if (row->kind == ROW_TEXT)
+	if (text != NULL)
 	{
-		char *copy = strdup(value);
-
-		if (copy == NULL)
+		if ((copy = strdup(value)) == NULL)
 			return error_memory(err);
-		free(*(char **) at);
-		*(char **) at = copy;
+		free(*text);
+		*text = copy;
+		return 0;
 	}
-	else if (row->kind == ROW_WORD)
+	if (row->words != NULL)
 	{
-		int word = word_index(row->words, value);
-
-		if (word < 0)
-			return error_set(err, PGB_INVALID, false, "%s is one of %s, not \"%s\"", row->name, row->words,
-							 value);
-		*(int *) at = word;
+		for (const char *word = row->words; (n = strcspn(word, "|")) != len || strncmp(word, value, n) != 0;
+			 v++)
+		{
+			if (word[n] == '\0')
+				return error_set(err, PGB_INVALID, false, "%s is one of %s, not \"%s\"", row->name,
+								 row->words, value);
+			word += n + 1;
+		}
+		*(int *) at = (int) v;
+		return 0;
 	}
-	else
-	{
-		bool is_all = strcmp(row->name, "acks") == 0 && strcmp(value, "all") == 0; /* Kafka's word for -1 */
-		long long v;
-		char *end;
-
-		errno = 0;
-		v = strtoll(is_all ? "-1" : value, &end, 10);
-		if (*value == '\0' || *end != '\0' || errno != 0 || v < row->min || v > row->max)
-			return error_set(err, PGB_INVALID, false, "%s is a number from %lld to %lld, not \"%s\"",
-							 row->name, (long long) row->min, (long long) row->max, value);
-		*(int64_t *) at = v;
-	}
+	errno = 0;
+	/* Kafka's word for -1. */
+	v = strtoll(at == &conf->acks && strcmp(value, "all") == 0 ? "-1" : value, &end, 10);
+	if (len == 0 || *end != '\0' || errno != 0 || v < row->min || v > row->max)
+		return error_set(err, PGB_INVALID, false, "%s is a number from %lld to %lld, not \"%s\"", row->name,
+						 (long long) row->min, (long long) row->max, value);
+	*(int64_t *) at = v;
 	return 0;
 }
 
@@ -156,26 +130,26 @@ pgb_conf_on_commit(pgb_conf *conf, pgb_on_commit callback, void *arg)
 bool
 conf_copy(Conf *to, const Conf *from)
 {
+	char **text;
 	bool done = true;
 
 	*to = *from;
 	for (size_t i = 0; i < N_ROWS; i++)
-		if (rows[i].kind == ROW_TEXT)
-		{
-			char **text = field(to, &rows[i]);
-
-			*text = *text == NULL ? NULL : strdup(*text);
-			done = done && *text != NULL;
-		}
+		if ((text = text_of(to, &rows[i])) != NULL && *text != NULL)
+			done = (*text = strdup(*text)) != NULL && done;
+	if (!done)
+		conf_clear(to);
 	return done;
 }
 
 void
 conf_clear(Conf *conf)
 {
+	char **text;
+
 	for (size_t i = 0; i < N_ROWS; i++)
-		if (rows[i].kind == ROW_TEXT)
-			free(*(char **) field(conf, &rows[i]));
+		if ((text = text_of(conf, &rows[i])) != NULL)
+			free(*text);
 }
 
 void

@@ -22,18 +22,46 @@
 #define FRAME_START ((size_t) 64 * 1024)
 #define MOST_IOV    64
 
-Frame *
-frame_ref(Frame *f)
-{
-	f->refs++;
-	return f;
-}
-
 void
 frame_unref(Frame *f)
 {
 	if (f != NULL && --f->refs == 0)
 		free(f);
+}
+
+void
+ask_drop(Ask *ask)
+{
+	if (ask->call != NULL)
+		DL_DELETE(ask->call->asks, ask);
+	ask->call = NULL;
+}
+
+/* To each partition what is said of it: mostly in the order in which they were asked for. */
+static void
+answer_asks(Client *c, Call *call, const pgb_error *err, const void *response)
+{
+	WireEachPart each = {.m = call->api->response, .message = response};
+	const void *part;
+	pgb_error missing;
+	Ask *ask;
+
+	while (err == NULL && call->asks != NULL && !call->no_reply && (part = wire_by_topic_next(&each)) != NULL)
+	{
+		for (ask = call->asks; ask != NULL; ask = ask->next)
+			if (ask->index == each.index && wstr_eq(wstr(ask->topic->name), *each.topic))
+				break;
+		if (ask == NULL)
+			continue;
+		ask_drop(ask);
+		call->answer(c, ask, NULL, part);
+	}
+	error_set(&missing, PGB_PROTOCOL, true, "the answer to %s leaves out a partition", call->api->name);
+	while ((ask = call->asks) != NULL)
+	{
+		ask_drop(ask);
+		call->answer(c, ask, err != NULL || call->no_reply ? err : &missing, NULL);
+	}
 }
 
 void
@@ -51,17 +79,22 @@ call_end(Client *c, Call *call, const pgb_error *err, void *response)
 		call->retry->open = false;
 	if (call->retry != NULL && err != NULL)
 		retry_later(c, call->retry);
-	call->done(c, call, err, response);
+	if (call->done != NULL)
+		call->done(c, call, err, response);
+	else
+		answer_asks(c, call, err, response);
 	arena_reset(&c->arena);
 	wire_writer_free(&call->out);
-	frame_unref(call->frame);
+	frame_unref(c->frame);
+	c->frame = NULL;
 }
 
 void
-call_keep(Client *c, Call *call, Kept *kept)
+call_keep(Client *c, Kept *kept)
 {
 	kept_free(kept);
-	*kept = (Kept){frame_ref(call->frame), c->arena};
+	c->frame->refs++;
+	*kept = (Kept){c->frame, c->arena};
 	arena_init(&c->arena, 4096);
 }
 
@@ -73,6 +106,15 @@ kept_free(Kept *kept)
 	*kept = (Kept){0};
 }
 
+/* As errno says; 0: the broker ended it.  The turn closes it. */
+static void
+lost(Client *c, Conn *conn, int e)
+{
+	error_set(&conn->broken, PGB_TRANSPORT, true, "%s", /* NOLINTNEXTLINE(concurrency-mt-unsafe) */
+			  e != 0 ? strerror(e) : "the broker closed the connection");
+	client_wake_at(c, c->now);
+}
+
 static void
 watch(Client *c, Conn *conn, bool want_write, int op)
 {
@@ -81,48 +123,37 @@ watch(Client *c, Conn *conn, bool want_write, int op)
 
 	conn->want_write = want_write;
 	if (epoll_ctl(c->epfd, op, conn->fd, &ev) != 0)
-		conn->broken = errno;
+		lost(c, conn, errno);
 }
 
 void
 conn_close(Client *c, Conn *conn, const pgb_error *why)
 {
 	Call *calls = conn->calls, *call, *next;
+	pgb_error err;
 
+	error_set(&err, why->code, why->retriable, "%s:%d: %s%s", conn->node->host, conn->node->port, why->text,
+			  conn->state == CONN_VERSIONS
+				  ? " before it said which requests it knows: is it a Kafka listener without TLS?"
+				  : "");
 	if (conn->fd >= 0)
 		(void) close(conn->fd);
 	frame_unref(conn->in);
+	c->last_error = err;
 	*conn = (Conn){.node = conn->node, .fd = -1, .retry = conn->retry};
 	conn->node->tries++;
 	retry_later(c, &conn->retry);
-	c->last_error = *why;
 	DL_FOREACH_SAFE (calls, call, next)
 	{
-		call_end(c, call, why, NULL);
+		call_end(c, call, &err, NULL);
 		free(call);
 	}
 	client_wake_at(c, c->now);
 }
 
-/* The connection is of no use any more.  False, for who says whether there still is one. */
-__attribute__((format(printf, 4, 5))) static bool
-fail(Client *c, Conn *conn, int code, const char *fmt, ...)
-{
-	pgb_error err;
-	char why[160];
-	va_list ap;
-
-	va_start(ap, fmt);
-	(void) vsnprintf(why, sizeof(why), fmt, ap);
-	va_end(ap);
-	error_set(&err, code, code != PGB_NO_MEMORY, "%s:%d: %s", conn->node->host, conn->node->port, why);
-	conn_close(c, conn, &err);
-	return false;
-}
-
 /* ---- connecting ---- */
 
-bool
+void
 conn_open(Client *c, Conn *conn)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
@@ -133,20 +164,25 @@ conn_open(Client *c, Conn *conn)
 	(void) snprintf(port, sizeof(port), "%d", conn->node->port);
 	rc = getaddrinfo(conn->node->host, port, &hints, &list);
 	if (rc != 0 || list == NULL)
-		return fail(c, conn, PGB_TRANSPORT, "the name cannot be looked up: %s", gai_strerror(rc));
+	{
+		error_set(&conn->broken, PGB_TRANSPORT, true, "the name cannot be looked up: %s", gai_strerror(rc));
+		client_wake_at(c, c->now);
+		return;
+	}
 	a = list;
 	for (int skip = conn->node->tries % 16; skip > 0; skip--)
 		a = a->ai_next != NULL ? a->ai_next : list;
 	conn->fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	rc = conn->fd < 0 ? -1 : connect(conn->fd, a->ai_addr, a->ai_addrlen);
-	freeaddrinfo(list);
-	if (rc != 0 && (conn->fd < 0 || errno != EINPROGRESS))
-		return fail(c, conn, PGB_TRANSPORT, "%s", strerror(errno)); /* NOLINT(concurrency-mt-unsafe) */
-	(void) setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	conn->state = CONN_CONNECTING;
 	conn->since = c->now;
-	watch(c, conn, true, EPOLL_CTL_ADD);
-	return true;
+	if (conn->fd < 0 || (connect(conn->fd, a->ai_addr, a->ai_addrlen) != 0 && errno != EINPROGRESS))
+		lost(c, conn, errno);
+	else
+	{
+		(void) setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+		watch(c, conn, true, EPOLL_CTL_ADD);
+	}
+	freeaddrinfo(list);
 }
 
 static void
@@ -155,11 +191,11 @@ versions_done(Client *c, Call *call, const pgb_error *err, void *response)
 	Conn *conn = call->arg;
 	ApiVersionsResponse *resp = response;
 
+	(void) c;
 	/* That our version is not known is said in one that lists those that are. */
 	if (err != NULL && err->code != KERR_UNSUPPORTED_VERSION)
 	{
-		conn->broken = conn->fd < 0 ? 0 : resp == NULL ? ENOMEM : EPROTO;
-		client_wake_at(c, c->now);
+		conn->broken = conn->fd >= 0 ? *err : conn->broken;
 		return;
 	}
 	for (int i = 0; i < CLIENT_APIS; i++)
@@ -176,23 +212,6 @@ versions_done(Client *c, Call *call, const pgb_error *err, void *response)
 	}
 	conn->state = CONN_READY;
 	conn->retry = (Retry){0};
-}
-
-static bool
-connected(Client *c, Conn *conn)
-{
-	ApiVersionsRequest req = {WSTR_LIT("pgbroker"), WSTR_LIT(PGB_VERSION_TEXT)};
-	socklen_t len = sizeof(int);
-	int e = 0;
-
-	if (getsockopt(conn->fd, SOL_SOCKET, SO_ERROR, &e, &len) != 0)
-		e = errno;
-	if (e != 0)
-		return fail(c, conn, PGB_TRANSPORT, "%s", strerror(e)); /* NOLINT(concurrency-mt-unsafe) */
-	conn->state = CONN_VERSIONS;
-	conn->node->min[API_API_VERSIONS] = conn->node->max[API_API_VERSIONS] = 3;
-	client_send(c, conn, API_API_VERSIONS, 3, &req, versions_done, conn, c->conf.connect_timeout, NULL);
-	return true;
 }
 
 /* ---- writing ---- */
@@ -236,7 +255,7 @@ take_call(Conn *conn, Call *call)
 static void
 flush(Client *c, Conn *conn)
 {
-	while (conn->unsent != NULL && conn->broken == 0)
+	while (conn->unsent != NULL && conn->broken.code == 0)
 	{
 		Call *call = conn->unsent;
 		struct iovec iov[MOST_IOV];
@@ -244,10 +263,7 @@ flush(Client *c, Conn *conn)
 		ssize_t n = sendmsg(conn->fd, &msg, MSG_NOSIGNAL);
 
 		if (n < 0 && errno != EAGAIN && errno != EINTR)
-		{
-			conn->broken = errno;
-			client_wake_at(c, c->now);
-		}
+			lost(c, conn, errno);
 		if (n < 0)
 			break;
 		conn->sent += (size_t) n;
@@ -262,7 +278,7 @@ flush(Client *c, Conn *conn)
 			free(call);
 		}
 	}
-	if (conn->want_write != (conn->unsent != NULL) && conn->broken == 0)
+	if (conn->want_write != (conn->unsent != NULL) && conn->broken.code == 0)
 		watch(c, conn, conn->unsent != NULL, EPOLL_CTL_MOD);
 }
 
@@ -280,7 +296,7 @@ conn_push(Client *c, Conn *conn, Call *call)
 /* ---- reading ---- */
 
 /* A whole frame is there. */
-static bool
+static void
 answered(Client *c, Conn *conn)
 {
 	Call *call = conn->calls;
@@ -288,117 +304,119 @@ answered(Client *c, Conn *conn)
 	void *response;
 
 	if (call == NULL || call == conn->unsent)
-		return fail(c, conn, PGB_PROTOCOL, "sent an answer without a question");
-	call->frame = conn->in;
+	{
+		error_set(&conn->broken, PGB_PROTOCOL, true, "sent an answer without a question");
+		return;
+	}
+	c->frame = conn->in;
 	conn->in = NULL;
 	response = arena_alloc(&c->arena, call->api->response->size);
 	if (response != NULL)
-		wrong = wire_response_decode(call->frame->data, call->frame->len, call->api, call->version,
+		wrong = wire_response_decode(c->frame->data, c->frame->len, call->api, call->version,
 									 call->correlation_id, &c->arena, response);
 	if (wrong != NULL)
 	{
 		arena_reset(&c->arena);
-		return fail(c, conn, PGB_PROTOCOL, "the answer to %s cannot be read (%s)", call->api->name, wrong);
+		frame_unref(c->frame);
+		c->frame = NULL;
+		error_set(&conn->broken, PGB_PROTOCOL, true, "the answer to %s cannot be read (%s)", call->api->name,
+				  wrong);
+		return;
 	}
 	take_call(conn, call);
 	call_end(c, call, NULL, response);
 	free(call);
-	return conn->fd >= 0;
 }
 
 /* For a frame whose head is there, or to double what was taken for one, up to what it was said to need. */
-static bool
+static void
 make_room(Client *c, Conn *conn)
 {
 	size_t cap = conn->in == NULL ? FRAME_START : conn->in_cap * 2;
-	Frame *in;
+	Frame *in = NULL;
 
 	if (conn->in == NULL)
 		conn->in_size = get_be32(conn->head);
-	if (conn->in_size < 4 || conn->in_size > (size_t) c->conf.receive_max)
-		return fail(c, conn, PGB_PROTOCOL,
-					"the answer would be of %zu bytes: no broker, a listener that wants TLS, or above "
-					"receive.message.max.bytes",
-					conn->in_size);
 	conn->in_cap = cap < conn->in_size ? cap : conn->in_size;
-	in = realloc(conn->in, sizeof(Frame) + conn->in_cap);
+	if (conn->in_size < 4 || conn->in_size > (size_t) c->conf.receive_max)
+		error_set(&conn->broken, PGB_PROTOCOL, true,
+				  "the answer would be of %zu bytes: no broker, a listener that wants TLS, or above "
+				  "receive.message.max.bytes",
+				  conn->in_size);
+	else if ((in = realloc(conn->in, sizeof(Frame) + conn->in_cap)) == NULL)
+		error_set(&conn->broken, PGB_NO_MEMORY, false, "no memory for an answer of %zu bytes", conn->in_size);
 	if (in == NULL)
-		return fail(c, conn, PGB_NO_MEMORY, "no memory for an answer of %zu bytes", conn->in_size);
+		return;
 	if (conn->in == NULL)
 		*in = (Frame){.refs = 1};
 	conn->in = in;
 	conn->head_got = 0;
-	return true;
 }
 
-static bool
-closed(Client *c, Conn *conn, int e)
-{
-	const char *why =
-		e != 0 ? strerror(e) : "the broker closed the connection"; /* NOLINT(concurrency-mt-unsafe) */
-
-	return fail(c, conn, PGB_TRANSPORT, "%s%s", why,
-				conn->state == CONN_VERSIONS
-					? " before it said which requests it knows: is it a Kafka listener without TLS?"
-					: "");
-}
-
-/* One read, into the frame and the head of the next one.  False: no more now, or the connection is gone. */
+/* One read, into the frame and the head of the next one.  False: there is no more now. */
 static bool
 receive_some(Client *c, Conn *conn)
 {
 	size_t room = conn->in == NULL ? 0 : conn->in_cap - conn->in->len;
-	bool to_end = conn->in == NULL || conn->in_cap == conn->in_size, full;
+	bool to_end = conn->in == NULL || conn->in_cap == conn->in_size;
 	struct iovec iov[2] = {{conn->in == NULL ? NULL : conn->in->data + conn->in->len, room},
 						   {conn->head + conn->head_got, to_end ? sizeof(conn->head) - conn->head_got : 0}};
 	ssize_t n = readv(conn->fd, iov, 2);
-	size_t got, body;
+	size_t got = n > 0 ? (size_t) n : 0, body = got < room ? got : room;
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return false;
-	if (n <= 0)
-		return closed(c, conn, n == 0 ? 0 : errno);
-	got = (size_t) n;
-	body = got < room ? got : room;
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+		lost(c, conn, n == 0 ? 0 : errno);
 	conn->head_got += got - body;
 	if (conn->in != NULL)
 		conn->in->len += body;
-	if (conn->in != NULL && conn->in->len == conn->in_size && !answered(c, conn))
-		return false;
-	full = conn->in == NULL ? conn->head_got == sizeof(conn->head) : conn->in->len == conn->in_cap;
-	if (full && !make_room(c, conn))
-		return false;
-	return conn->broken == 0 && got == room + iov[1].iov_len;
+	if (got > 0 && conn->in != NULL && conn->in->len == conn->in_size)
+		answered(c, conn);
+	if (conn->in == NULL ? conn->head_got == sizeof(conn->head) : conn->in->len == conn->in_cap)
+		make_room(c, conn);
+	return conn->broken.code == 0 && got == room + iov[1].iov_len;
 }
 
 void
-conn_event(Client *c, Conn *conn, bool readable, bool writable)
+conn_event(Client *c, Conn *conn)
 {
-	if (conn->fd >= 0 && conn->state == CONN_CONNECTING)
+	ApiVersionsRequest req = {WSTR_LIT("pgbroker"), WSTR_LIT(PGB_VERSION_TEXT)};
+	socklen_t len = sizeof(int);
+	int e = 0;
+
+	if (conn->state == CONN_CONNECTING)
 	{
-		if (writable || readable)
-			(void) connected(c, conn);
-		return;
+		if (getsockopt(conn->fd, SOL_SOCKET, SO_ERROR, &e, &len) != 0 || e != 0)
+		{
+			lost(c, conn, e != 0 ? e : errno);
+			return;
+		}
+		conn->state = CONN_VERSIONS;
+		conn->node->min[API_API_VERSIONS] = conn->node->max[API_API_VERSIONS] = 3;
+		client_send(c, conn, API_API_VERSIONS, 3, &req,
+					(Call){.done = versions_done, .arg = conn, .timeout = c->conf.connect_timeout});
 	}
-	if (conn->fd >= 0 && writable)
+	else if (conn->fd >= 0)
+	{
 		flush(c, conn);
-	if (conn->fd >= 0 && readable)
 		for (int turns = 0; turns < 64 && receive_some(c, conn); turns++)
 			;
+	}
 }
 
 void
 conn_check(Client *c, Conn *conn)
 {
-	if (conn->fd >= 0 && conn->broken != 0)
-		(void) closed(c, conn, conn->broken);
-	else if (conn->state == CONN_CONNECTING && c->now >= conn->since + c->conf.connect_timeout)
-		(void) fail(c, conn, PGB_TRANSPORT, "no connection within %lld ms",
-					(long long) c->conf.connect_timeout);
-	else if (conn->calls != NULL && c->now >= conn->calls->deadline)
-		(void) fail(c, conn, PGB_TIMED_OUT, "no answer to %s in time", conn->calls->api->name);
+	int64_t late = conn->state == CONN_CONNECTING ? conn->since + c->conf.connect_timeout
+				   : conn->calls != NULL          ? conn->calls->deadline
+												  : CLIENT_NEVER;
+
+	if (c->now >= late && conn->state == CONN_CONNECTING)
+		error_set(&conn->broken, PGB_TRANSPORT, true, "no connection within %lld ms",
+				  (long long) c->conf.connect_timeout);
+	else if (c->now >= late && conn->calls != NULL)
+		error_set(&conn->broken, PGB_TIMED_OUT, true, "no answer to %s in time", conn->calls->api->name);
+	if (conn->broken.code != 0)
+		conn_close(c, conn, &conn->broken);
 	else
-		client_wake_at(c, conn->state == CONN_CONNECTING ? conn->since + c->conf.connect_timeout
-						  : conn->calls != NULL          ? conn->calls->deadline
-														 : CLIENT_NEVER);
+		client_wake_at(c, late);
 }

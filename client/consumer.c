@@ -24,13 +24,12 @@ places_clear(PlaceList *list)
 /* ---- partitions ---- */
 
 FromPart *
-consumer_find(FromPart *set, const Topic *t, int32_t index)
+consumer_find(FromPart *set, Topic *t, int32_t index)
 {
-	FromKey key = {(Topic *) (uintptr_t) t, index, 0};
+	Ask key = {.topic = t, .index = index};
 	FromPart *p;
 
-	/* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): FromKey has no padding */
-	HASH_FIND(hh, set, &key, sizeof(key), p);
+	HASH_FIND(hh, set, &key.topic, KEY_SIZE, p);
 	return p;
 }
 
@@ -53,16 +52,18 @@ consumer_add(pgb_consumer *c, FromPart **set, const char *topic, int32_t index)
 
 	if (p == NULL)
 		return NULL;
-	p->key = (FromKey){t, index, 0};
+	p->ask.topic = t;
+	p->ask.index = index;
 	p->state = IDLE;
 	p->position = p->committed = p->end = p->stored = PGB_UNKNOWN;
-	HASH_ADD(hh, *set, key, sizeof(p->key), p);
+	HASH_ADD(hh, *set, ask.topic, KEY_SIZE, p);
 	return p;
 }
 
 void
 consumer_place(pgb_consumer *c, FromPart *p, FromState state, int64_t when)
 {
+	ask_drop(&p->ask);
 	read_drop(c, p);
 	p->state = state;
 	p->when = when;
@@ -72,33 +73,32 @@ consumer_place(pgb_consumer *c, FromPart *p, FromState state, int64_t when)
 }
 
 void
-consumer_remove(pgb_consumer *c, FromPart *p)
+consumer_remove(pgb_consumer *c, FromPart **set, FromPart *p)
 {
+	ask_drop(&p->ask);
 	read_drop(c, p);
 	if (c->reading == p)
 		c->reading = NULL;
-	HASH_DEL(c->parts, p);
-	free(p->aborting);
+	HASH_DEL(*set, p);
 	free(p);
 }
 
-static bool
-is_place(int64_t offset)
+/* -1: there is no such place. */
+static int
+place_at(pgb_consumer *c, FromPart *p, int64_t offset, pgb_error *err)
 {
-	return offset >= 0 || offset == PGB_EARLIEST || offset == PGB_LATEST || offset == PGB_COMMITTED;
-}
-
-static void
-place_at(pgb_consumer *c, FromPart *p, int64_t offset)
-{
-	if (offset == PGB_COMMITTED && c->c.conf.group_id[0] == '\0')
-		consumer_reset(c, p, "no group.id");
-	else if (offset == PGB_COMMITTED)
-		consumer_place(c, p, ASK_COMMITTED, 0);
+	if (offset >= 0)
+		consumer_place(c, p, FETCHING, offset);
 	else if (offset == PGB_EARLIEST || offset == PGB_LATEST)
 		consumer_place(c, p, ASK_TIME, offset);
+	else if (offset != PGB_COMMITTED)
+		return error_set(err, PGB_INVALID, false, "topic \"%s\", partition %d: %lld is no offset",
+						 p->ask.topic->name, p->ask.index, (long long) offset);
+	else if (c->c.conf.group_id[0] == '\0')
+		consumer_reset(c, p, "no group.id");
 	else
-		consumer_place(c, p, FETCHING, offset);
+		consumer_place(c, p, ASK_COMMITTED, 0);
+	return 0;
 }
 
 pgb_error *
@@ -123,14 +123,14 @@ step(void *handle)
 
 	group_find_coordinator(c);
 	group_step(c);
-	consumer_ask(c);
 	commit_step(c);
+	consumer_ask(c);
 }
 
 pgb_consumer *
 pgb_consumer_new(const pgb_conf *conf, pgb_error *err)
 {
-	pgb_consumer *c = client_new(sizeof(*c), conf, step, err);
+	pgb_consumer *c = client_new(sizeof(*c), sizeof(Topic), conf, step, err);
 
 	if (c == NULL)
 		return NULL;
@@ -161,14 +161,14 @@ pgb_subscribe(pgb_consumer *c, const char *const *topics, size_t n, pgb_error *e
 	if (n > 0 && c->group == GROUP_NONE && c->parts != NULL)
 		return error_set(err, PGB_STATE, false,
 						 "pgb_assign and pgb_subscribe exclude each other; pgb_assign nothing first");
-	for (size_t i = 0; i < n; i++)
-		if (metadata_topic(&c->c, wstr(topics[i])) == NULL)
-			return error_memory(err);
 	for (t = c->c.topics; t != NULL; t = t->hh.next)
 		t->subscribed = false;
 	for (size_t i = 0; i < n; i++)
-		if ((t = metadata_find(&c->c, wstr(topics[i]))) != NULL)
-			t->subscribed = true;
+	{
+		if ((t = metadata_topic(&c->c, wstr(topics[i]))) == NULL)
+			return error_memory(err);
+		t->subscribed = true;
+	}
 	if (n == 0)
 		group_leave(c, 5000);
 	else
@@ -183,18 +183,19 @@ pgb_assign(pgb_consumer *c, const pgb_place *places, size_t n, pgb_error *err)
 		return error_set(err, PGB_STATE, false,
 						 "pgb_assign and pgb_subscribe exclude each other; pgb_subscribe to nothing first");
 	while (c->parts != NULL)
-		consumer_remove(c, c->parts);
+		consumer_remove(c, &c->parts, c->parts);
 	for (size_t i = 0; i < n; i++)
 	{
 		const pgb_place *at = &places[i];
 		FromPart *p = consumer_named(c, at->topic, at->partition, NULL);
 
-		if (at->partition < 0 || !is_place(at->offset))
-			return error_set(err, PGB_INVALID, false, "topic \"%s\": partition %d, offset %lld is no place",
-							 at->topic, at->partition, (long long) at->offset);
+		if (at->partition < 0)
+			return error_set(err, PGB_INVALID, false, "topic \"%s\": %d is no partition", at->topic,
+							 at->partition);
 		if (p == NULL && (p = consumer_add(c, &c->parts, at->topic, at->partition)) == NULL)
 			return error_memory(err);
-		place_at(c, p, at->offset);
+		if (place_at(c, p, at->offset, err) != 0)
+			return -1;
 	}
 	return 0;
 }
@@ -212,34 +213,28 @@ consumer_callbacks(pgb_consumer *c)
 	c->in_callback = false;
 }
 
-/* A topic that nobody knows is told once, until it is known. */
-static void
-look_for_unknown(pgb_consumer *c)
-{
-	pgb_error err = {0};
-	bool unknown = false;
-
-	for (const Topic *t = c->c.topics; t != NULL && !unknown; t = t->hh.next)
-		unknown = t->subscribed && metadata_failed(&c->c, t, CLIENT_NEVER, &err) != 0;
-	for (const FromPart *p = c->parts; p != NULL && !unknown; p = p->hh.next)
-	{
-		const Topic *t = p->key.topic;
-
-		unknown = metadata_failed(&c->c, t, CLIENT_NEVER, &err) != 0;
-		if (!unknown && t->unknown_since == 0 && p->key.index >= t->n)
-			unknown = error_set(&err, PGB_NO_PARTITION, false, "topic \"%s\" has partitions 0 to %d, not %d",
-								t->name, t->n - 1, p->key.index) != 0;
-	}
-	if (unknown && !c->unknown_told && c->failure.code == 0)
-		c->failure = err;
-	c->unknown_told = unknown;
-}
-
+/* What an application should see; a topic that nobody knows is told once, until it is known. */
 static int
 check(pgb_consumer *c, pgb_error *err)
 {
+	pgb_error why = {0};
+
 	consumer_callbacks(c);
-	look_for_unknown(c);
+	for (const Topic *t = c->c.topics; t != NULL && why.code == 0; t = t->hh.next)
+		if (t->subscribed)
+			(void) metadata_failed(&c->c, t, CLIENT_NEVER, &why);
+	for (const FromPart *p = c->parts; p != NULL && why.code == 0; p = p->hh.next)
+	{
+		const Topic *t = p->ask.topic;
+
+		if (metadata_failed(&c->c, t, CLIENT_NEVER, &why) == 0 && t->unknown_since == 0 &&
+			p->ask.index >= t->n)
+			error_set(&why, PGB_NO_PARTITION, false, "topic \"%s\" has partitions 0 to %d, not %d", t->name,
+					  t->n - 1, p->ask.index);
+	}
+	if (c->failure.code == 0 && !c->unknown_told)
+		c->failure = why;
+	c->unknown_told = why.code != 0;
 	if (c->failure.code == 0 && c->c.interrupted)
 	{
 		c->c.interrupted = false;
@@ -309,12 +304,7 @@ pgb_seek(pgb_consumer *c, const char *topic, int32_t partition, int64_t offset, 
 {
 	FromPart *p = consumer_named(c, topic, partition, err);
 
-	if (p == NULL)
-		return -1;
-	if (!is_place(offset))
-		return error_set(err, PGB_INVALID, false, "%lld is no offset", (long long) offset);
-	place_at(c, p, offset);
-	return 0;
+	return p == NULL ? -1 : place_at(c, p, offset, err);
 }
 
 int
@@ -379,7 +369,7 @@ pgb_assignment(const pgb_consumer *c, pgb_place *places, size_t max)
 
 	for (const FromPart *p = c->parts; p != NULL; p = p->hh.next, n++)
 		if (n < max)
-			places[n] = (pgb_place){p->key.topic->name, p->key.index, p->position, 0};
+			places[n] = (pgb_place){p->ask.topic->name, p->ask.index, p->position, 0};
 	return n;
 }
 
@@ -427,11 +417,13 @@ pgb_consumer_close(pgb_consumer *c, int timeout_ms)
 	consumer_callbacks(c);
 	c->c.step = NULL;
 	client_free_nodes(&c->c);
-	commit_tell(c);
+	jobs_free(c);
 	while (c->parts != NULL)
-		consumer_remove(c, c->parts);
+		consumer_remove(c, &c->parts, c->parts);
 	read_free_used(c);
-	group_clear(c);
+	kept_free(&c->kept);
+	places_clear(&c->next_given);
+	places_clear(&c->last_given);
 	wire_writer_free(&c->scratch);
 	client_free(&c->c);
 }

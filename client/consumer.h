@@ -2,15 +2,14 @@
  * consumer.h: the consumer's insides.
  *
  *     consumer.c          the calls of pgbroker.h, the loop of pgb_poll
- *     consumer_ask.c      the questions of partitions: where to begin (OffsetFetch, ListOffsets), and Fetch
+ *     consumer_ask.c      the questions of partitions: where to begin (OffsetFetch, ListOffsets), Fetch, and OffsetCommit
  *     consumer_read.c     records out of what was fetched
- *     consumer_commit.c   commits
+ *     consumer_job.c      commits, and what the application wants to know of partitions
  *     group.c             the coordinator, and our membership
  *     group_protocol.c    what members tell each other, and the leader's work
  *
- * A partition (FromPart) goes  ASK_COMMITTED -> ASK_TIME -> FETCHING;  a seek puts it back.  It knows the one call that
- * asks for it, and forgets it with each of these steps: an answer to another call is dropped, so a partition that was
- * revoked, given again or moved never sees what belongs to its former life.
+ * A partition (FromPart) goes  ASK_COMMITTED -> ASK_TIME -> FETCHING;  a seek puts it back.  It forgets its call with each of
+ * these steps.
  *
  * Callbacks of the application run from consumer_callbacks only, at the top of pgb_poll and pgb_consumer_work; state
  * machines note what is due.  What pgb_poll gave stays in `used` until its next call.
@@ -21,14 +20,20 @@
 #include "client/client.h"
 #include "wire/record.h"
 
+/* Of the key of a set: topic and index, without a hole. */
+#define KEY_SIZE (sizeof(Ask) - offsetof(Ask, topic))
+
 /* What a partition asks for; an index of the table of questions. */
 typedef enum FromState
 {
-	ASK_COMMITTED, /* the group's offset */
+	COMMITTING,    /* only in a job: the group's offset is to be `when` */
+	ASK_COMMITTED, /* the group's offset; up to here the coordinator is asked, then the leader */
 	ASK_TIME,      /* the offset of `when` */
 	FETCHING,
 	IDLE /* nothing: the application has been told why, and a seek helps */
 } FromState;
+
+typedef FetchResponseResponsesPartitionsAbortedTransactions Aborted;
 
 /* Batches of one partition in a frame. */
 typedef struct Chunk
@@ -37,25 +42,20 @@ typedef struct Chunk
 	Frame *frame;
 	const uint8_t *at, *end;
 	size_t size; /* of records, read or not */
-	int32_t n_aborted, next_aborted;
-	int64_t aborted[][2]; /* producer id, first offset; by rising offset */
+	int32_t n_aborted;
+	Aborted aborted[]; /* transactions whose marker is still to come */
 } Chunk;
 
-typedef struct FromKey
-{
-	Topic *topic;
-	int32_t index, none; /* without a hole */
-} FromKey;
+typedef struct Job Job;
 
 typedef struct FromPart
 {
-	UT_hash_handle hh;
-	FromKey key;
+	Ask ask;
+	UT_hash_handle hh; /* by topic and index */
 	FromState state;
 	bool paused;
 	bool stays; /* in what the group gave us next */
 	Retry retry;
-	int32_t call;     /* retry.open: which one asks */
 	int64_t when;     /* ASK_TIME: a time, PGB_EARLIEST, PGB_LATEST */
 	int64_t position; /* of the next record to give; PGB_UNKNOWN */
 	int64_t fetch_at; /* behind the last chunk */
@@ -63,12 +63,10 @@ typedef struct FromPart
 	int64_t committed;
 	int64_t end; /* high watermark or last stable offset, PGB_UNKNOWN */
 	Chunk *chunks;
-	int n_chunks;
 	const uint8_t *batch; /* being read: `it` is in it */
 	RecordIter it;
-	int64_t *aborting; /* producers whose records are skipped now */
-	size_t n_aborting;
-	pgb_place *place; /* of an application's question: all that is wanted is one answer, here */
+	Job *job;         /* all that is wanted is one answer */
+	pgb_place *place; /* and here it belongs */
 } FromPart;
 
 typedef enum GroupState
@@ -90,26 +88,25 @@ typedef struct PlaceList
 	size_t n;
 } PlaceList;
 
-typedef struct Commit
+/* Questions of the application, or a commit: places that are asked as partitions are, until each has its answer. */
+struct Job
 {
-	struct Commit *prev, *next;
-	pgb_consumer *c;
-	PlaceList places;
-	bool quiet;  /* success is not told */
-	bool waited; /* somebody else looks at it */
-	bool open;   /* sent, not answered */
-	pgb_error err;
-} Commit;
+	Job *prev, *next;
+	FromPart *parts;  /* hash: those without an answer */
+	PlaceList places; /* of a commit */
+	bool once;        /* not asked again, nobody waits for it, on_commit is told how it ended */
+	bool automatic;   /* on_commit is told of failure only */
+	pgb_error err;    /* the first; code 0 = none */
+};
 
 struct pgb_consumer
 {
 	Client c;
-	FromPart *parts;  /* hash */
-	FromPart *asides; /* hash: what an application's question is about */
-	pgb_error aside_error;
+	FromPart *parts; /* hash */
+	Job *jobs;
+	Job *results;        /* that are at their end, and to be told */
 	int32_t coordinator; /* node id, CLIENT_NO_NODE */
-	bool coordinator_wanted;
-	Retry find; /* of the coordinator */
+	Retry find;          /* of the coordinator */
 	/* records */
 	FromPart *reading;
 	Chunk *used;
@@ -119,8 +116,6 @@ struct pgb_consumer
 	pgb_error failure; /* for the next pgb_poll; code 0 = none */
 	/* commits */
 	int64_t commit_at;
-	int commits_open;
-	Commit *results; /* to be told */
 	/* group */
 	GroupState group;
 	bool in_callback;
@@ -145,12 +140,12 @@ struct pgb_consumer
 };
 
 /* consumer.c */
-FromPart *consumer_find(FromPart *set, const Topic *t, int32_t index);
+FromPart *consumer_find(FromPart *set, Topic *t, int32_t index);
 FromPart *consumer_named(const pgb_consumer *c, const char *topic, int32_t partition, pgb_error *err);
 
 /* A new one; NULL: no memory. */
 FromPart *consumer_add(pgb_consumer *c, FromPart **set, const char *topic, int32_t index);
-void consumer_remove(pgb_consumer *c, FromPart *p);
+void consumer_remove(pgb_consumer *c, FromPart **set, FromPart *p);
 void consumer_place(pgb_consumer *c, FromPart *p, FromState state, int64_t when);
 
 /* What the next pgb_poll fails with; NULL, and the new one is forgotten, while there is something already. */
@@ -165,13 +160,16 @@ void consumer_ask(pgb_consumer *c);
 void consumer_reset(pgb_consumer *c, FromPart *p, const char *why); /* as auto.offset.reset says */
 
 /* consumer_read.c */
-int read_fetched(pgb_consumer *c, FromPart *p, const FetchResponseResponsesPartitions *r, Frame *frame);
+int read_fetched(pgb_consumer *c, FromPart *p, const FetchResponseResponsesPartitions *r);
 void read_drop(pgb_consumer *c, FromPart *p); /* chunks go to `used` */
 void read_free_used(pgb_consumer *c);
 bool read_waiting(const pgb_consumer *c); /* are there records to take? */
 int read_take(pgb_consumer *c, pgb_record *records, int max);
 
-/* consumer_commit.c */
+/* consumer_job.c */
+bool job_answered(FromPart *p, int64_t offset); /* false: the partition is of none */
+void job_step(pgb_consumer *c, FromPart *p, const pgb_error *err, bool of_all);
+void jobs_free(pgb_consumer *c);
 void commit_step(pgb_consumer *c);
 void commit_before_loss(pgb_consumer *c, int64_t timeout); /* automatic ones, before partitions go */
 void commit_tell(pgb_consumer *c);
@@ -185,12 +183,10 @@ bool group_lost_coordinator(pgb_consumer *c, int code);
 void group_subscribe(pgb_consumer *c);
 void group_leave(pgb_consumer *c, int64_t timeout);
 void group_revoke(pgb_consumer *c); /* callbacks that are due */
-void group_clear(pgb_consumer *c);
 
 /* group_protocol.c */
 int group_check_assignors(const char *list, bool *cooperative, pgb_error *err);
 int group_put_protocols(pgb_consumer *c, JoinGroupRequest *req); /* in the arena, as group_assign */
-int group_read_members(pgb_consumer *c);                         /* of what we joined */
 int group_assign(pgb_consumer *c, SyncGroupRequest *req);
 int group_read_assignment(pgb_consumer *c, WBytes bytes);
 

@@ -11,7 +11,6 @@ retire(pgb_consumer *c, FromPart *p)
 	Chunk *chunk = p->chunks;
 
 	DL_DELETE(p->chunks, chunk);
-	p->n_chunks--;
 	p->batch = NULL;
 	LL_PREPEND(c->used, chunk);
 	client_wake_at(&c->c, 0);
@@ -22,7 +21,6 @@ read_drop(pgb_consumer *c, FromPart *p)
 {
 	while (p->chunks != NULL)
 		retire(c, p);
-	p->n_aborting = 0;
 }
 
 void
@@ -38,93 +36,55 @@ read_free_used(pgb_consumer *c)
 	}
 }
 
-/* The end of the whole batches, and the offset behind them. */
-static const uint8_t *
-whole_batches(const uint8_t *at, const uint8_t *end, int64_t *next_offset)
-{
-	while (batch_check(at, (size_t) (end - at), false) == BATCH_OK && batch_next_offset(at) > 0)
-	{
-		*next_offset = batch_next_offset(at);
-		at += batch_size(at);
-	}
-	return at;
-}
-
 int
-read_fetched(pgb_consumer *c, FromPart *p, const FetchResponseResponsesPartitions *r, Frame *frame)
+read_fetched(pgb_consumer *c, FromPart *p, const FetchResponseResponsesPartitions *r)
 {
 	int32_t n_aborted = r->n_aborted_transactions < 0 ? 0 : r->n_aborted_transactions;
+	const uint8_t *end = r->records.p, *stop = end + r->records.len;
 	int64_t next = p->fetch_at;
-	const uint8_t *end = whole_batches(r->records.p, r->records.p + r->records.len, &next);
-	bool good = end > r->records.p && next > p->fetch_at;
-	Chunk *chunk = good ? malloc(sizeof(*chunk) + sizeof(chunk->aborted[0]) * (size_t) n_aborted) : NULL;
+	Chunk *chunk = NULL;
+	bool good;
 
-	if (chunk == NULL)
+	/* The last batch may be cut off. */
+	for (; batch_check(end, (size_t) (stop - end), false) == BATCH_OK && batch_next_offset(end) > 0;
+		 end += batch_size(end))
+		next = batch_next_offset(end);
+	good = end > r->records.p && next > p->fetch_at;
+	if (!good || (chunk = malloc(sizeof(*chunk) + sizeof(Aborted) * (size_t) n_aborted)) == NULL)
 	{
 		error_set(consumer_failure(c), good ? PGB_NO_MEMORY : KERR_CORRUPT_MESSAGE, true,
-				  "topic \"%s\", partition %d, offset %lld: %s", p->key.topic->name, p->key.index,
+				  "topic \"%s\", partition %d, offset %lld: %s", p->ask.topic->name, p->ask.index,
 				  (long long) p->fetch_at, good ? "no memory" : "what the broker sent is no record batch");
 		retry_later(&c->c, &p->retry);
 		return 0;
 	}
-	*chunk = (Chunk){.frame = frame_ref(frame), .at = r->records.p, .end = end, .n_aborted = n_aborted};
-	for (int32_t i = 0; i < n_aborted; i++)
-	{
-		chunk->aborted[i][0] = r->aborted_transactions[i].producer_id;
-		chunk->aborted[i][1] = r->aborted_transactions[i].first_offset;
-	}
+	c->c.frame->refs++;
+	*chunk = (Chunk){.frame = c->c.frame, .at = r->records.p, .end = end, .n_aborted = n_aborted};
+	if (n_aborted > 0)
+		memcpy(chunk->aborted, r->aborted_transactions, sizeof(Aborted) * (size_t) n_aborted);
 	chunk->size = (size_t) r->records.len;
 	DL_APPEND(p->chunks, chunk);
-	p->n_chunks++;
 	p->fetch_at = next;
 	return 0;
 }
 
 /* ---- records ---- */
 
-/* Its place among the producers whose records are skipped; n_aborting: it is none of them. */
-static size_t
-aborting_index(const FromPart *p, int64_t producer_id)
-{
-	size_t i = 0;
-
-	while (i < p->n_aborting && p->aborting[i] != producer_id)
-		i++;
-	return i;
-}
-
-/* Transactions that were aborted begin and end on the way; true: the batch belongs to one. */
+/* Transactions that were aborted end on the way, by their markers; true: the batch belongs to one. */
 static bool
-is_aborted(FromPart *p, Chunk *chunk)
+is_aborted(Chunk *chunk, const uint8_t *b)
 {
-	const uint8_t *b = chunk->at;
+	Aborted *a = chunk->aborted;
 	TxnMarker m;
-	size_t i;
 
-	for (; chunk->next_aborted < chunk->n_aborted; chunk->next_aborted++)
-	{
-		int64_t *next = chunk->aborted[chunk->next_aborted];
-
-		if (next[1] > batch_last_offset(b))
-			break;
-		if (aborting_index(p, next[0]) == p->n_aborting &&
-			array_room(&p->aborting, p->n_aborting, sizeof(int64_t)))
-			p->aborting[p->n_aborting++] = next[0];
-	}
-	if (batch_is_control(b) && batch_read_marker(b, &m) && !m.commit &&
-		(i = aborting_index(p, m.producer_id)) < p->n_aborting)
-		p->aborting[i] = p->aborting[--p->n_aborting];
-	return batch_is_transactional(b) && aborting_index(p, batch_producer_id(b)) < p->n_aborting;
-}
-
-/* Whether the batch is passed over. */
-static bool
-is_hidden(const pgb_consumer *c, FromPart *p)
-{
-	const uint8_t *b = p->chunks->at;
-
-	return (c->c.conf.read_committed && is_aborted(p, p->chunks)) || batch_is_control(b) ||
-		   batch_next_offset(b) <= p->position;
+	while (a < chunk->aborted + chunk->n_aborted &&
+		   (a->producer_id != batch_producer_id(b) || a->first_offset > batch_last_offset(b)))
+		a++;
+	if (a == chunk->aborted + chunk->n_aborted)
+		return false;
+	if (batch_is_control(b) && batch_read_marker(b, &m) && !m.commit)
+		*a = chunk->aborted[--chunk->n_aborted];
+	return batch_is_transactional(b);
 }
 
 /* False, for who wanted to read it. */
@@ -134,7 +94,7 @@ damaged(pgb_consumer *c, FromPart *p, const char *what)
 	error_set(consumer_failure(c), KERR_CORRUPT_MESSAGE, true,
 			  "topic \"%s\", partition %d: the batch at offset %lld %s; it is fetched again, pgb_seek to "
 			  "%lld passes over it",
-			  p->key.topic->name, p->key.index, (long long) batch_base_offset(p->chunks->at), what,
+			  p->ask.topic->name, p->ask.index, (long long) batch_base_offset(p->chunks->at), what,
 			  (long long) batch_next_offset(p->chunks->at));
 	read_drop(c, p);
 	p->fetch_at = p->position;
@@ -178,8 +138,8 @@ take_batch(FromPart *p, pgb_record *out, int max)
 	{
 		if (rec.offset < p->position)
 			continue;
-		out[n++] = (pgb_record){.topic = p->key.topic->name,
-								.partition = p->key.index,
+		out[n++] = (pgb_record){.topic = p->ask.topic->name,
+								.partition = p->ask.index,
 								.n_headers = rec.n_headers,
 								.offset = rec.offset,
 								.timestamp = rec.timestamp,
@@ -206,7 +166,8 @@ take_from(pgb_consumer *c, FromPart *p, pgb_record *out, int max)
 		/* The scratch went to another partition in between: open it again. */
 		if (p->batch == b && packed && c->scratch_for != b)
 			p->batch = NULL;
-		if (p->batch != b && !is_hidden(c, p))
+		if (p->batch != b && !(c->c.conf.read_committed && is_aborted(chunk, b)) && !batch_is_control(b) &&
+			batch_next_offset(b) > p->position)
 			/* Records that were given point into the scratch. */
 			if ((n > 0 && packed) || !open_batch(c, p, b))
 				break;
@@ -246,19 +207,17 @@ read_waiting(const pgb_consumer *c)
 int
 read_take(pgb_consumer *c, pgb_record *records, int max)
 {
-	FromPart *start = c->reading != NULL ? c->reading : c->parts, *p = start;
+	FromPart *p = c->reading != NULL ? c->reading : c->parts, *next;
 	int n = 0;
 
-	if (p == NULL || max <= 0)
-		return 0;
-	do
+	/* One partition at a time, so that a chunk is done with before the next one is begun; then who has waited longest. */
+	for (; p != NULL && n == 0 && c->failure.code == 0; p = next)
 	{
-		/* One partition at a time, so that a chunk is done with before the next one is begun. */
 		if (p->chunks != NULL && !p->paused)
 			n = take_from(c, p, records, max);
-		c->reading = p->chunks != NULL ? p : p->hh.next != NULL ? p->hh.next : c->parts;
-		p = p->hh.next != NULL ? p->hh.next : c->parts;
-	} while (n == 0 && p != start && c->failure.code == 0);
+		next = p == c->reading ? c->parts : p->hh.next;
+		c->reading = p->chunks != NULL && !p->paused ? p : NULL;
+	}
 	return n;
 }
 

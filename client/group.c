@@ -13,49 +13,34 @@
 
 #define JOIN_EXTRA 5000 /* a rebalance takes max.poll.interval.ms, its answer a little longer */
 
-static void
-set_member(pgb_consumer *c, WStr id)
-{
-	const char *copy = id.len <= 0 ? NULL : strndup(id.s, (size_t) id.len);
-
-	if (c->member.len > 0)
-		free((char *) (uintptr_t) c->member.s);
-	c->member = copy == NULL ? WSTR_LIT("") : (WStr){copy, id.len};
-}
-
 /* ---- what goes wrong ---- */
-
-/* We are no member any more; partitions go as lost. */
-static void
-lose(pgb_consumer *c, bool forget_id)
-{
-	if (forget_id)
-		set_member(c, WSTR_NULL);
-	c->generation = -1;
-	c->lost = true;
-	c->rejoin = true;
-}
 
 static void
 group_error(pgb_consumer *c, const pgb_error *err)
 {
+	bool fenced = err->code == KERR_FENCED_INSTANCE_ID, unknown = err->code == KERR_UNKNOWN_MEMBER_ID;
 	pgb_error why = *err;
 
 	if (err->code > 0)
 		error_kafka(&why, err->code, "group \"%s\"", c->c.conf.group_id);
 	if (group_lost_coordinator(c, err->code) || err->code == KERR_COORDINATOR_LOAD_IN_PROGRESS)
 		c->c.last_error = why;
-	else if (err->code == KERR_UNKNOWN_MEMBER_ID || err->code == KERR_ILLEGAL_GENERATION)
-		lose(c, err->code == KERR_UNKNOWN_MEMBER_ID);
-	else if (err->code == KERR_FENCED_INSTANCE_ID)
+	else if (fenced || unknown || err->code == KERR_ILLEGAL_GENERATION)
 	{
-		lose(c, true);
-		c->fenced = true;
-		why.code = PGB_FENCED;
-		consumer_fail(c, &why);
+		/* We are no member any more; partitions go as lost. */
+		if (fenced || unknown)
+			c->member = WSTR_LIT("");
+		c->generation = -1;
+		c->lost = c->rejoin = true;
+		c->fenced = c->fenced || fenced;
 	}
 	else if (err->code != KERR_REBALANCE_IN_PROGRESS)
 		consumer_fail(c, &why);
+	if (fenced)
+	{
+		why.code = PGB_FENCED;
+		consumer_fail(c, &why);
+	}
 }
 
 /* ---- the coordinator ---- */
@@ -63,12 +48,10 @@ group_error(pgb_consumer *c, const pgb_error *err)
 Node *
 group_coordinator(pgb_consumer *c)
 {
-	Node *n = c->coordinator == CLIENT_NO_NODE ? NULL : client_node(&c->c, c->coordinator);
+	Node *n = client_node(&c->c, c->coordinator);
 
-	/* From then on group_find_coordinator sees to it. */
-	if (n == NULL && !c->coordinator_wanted)
-		client_wake_at(&c->c, c->find.at);
-	c->coordinator_wanted = c->coordinator_wanted || n == NULL;
+	if (n == NULL)
+		retry_want(&c->c, &c->find);
 	return n;
 }
 
@@ -104,7 +87,7 @@ coordinator_done(Client *client, Call *call, const pgb_error *err, void *respons
 	}
 	n = client_add_node(client, r->node_id, r->host, r->port);
 	c->coordinator = n == NULL ? CLIENT_NO_NODE : n->id;
-	c->coordinator_wanted = false;
+	c->find.wanted = false;
 	c->find.failures = 0;
 	client_wake_at(client, client->now);
 }
@@ -112,9 +95,8 @@ coordinator_done(Client *client, Call *call, const pgb_error *err, void *respons
 void
 group_find_coordinator(pgb_consumer *c)
 {
-	Client *client = &c->c;
 	FindCoordinatorRequest req;
-	Node *n = c->coordinator == CLIENT_NO_NODE ? NULL : client_node(client, c->coordinator);
+	Node *n = client_node(&c->c, c->coordinator);
 	Conn *conn;
 
 	/* A coordinator that cannot be reached may be one no more. */
@@ -123,13 +105,13 @@ group_find_coordinator(pgb_consumer *c)
 		c->coordinator = CLIENT_NO_NODE;
 		n->conns[USE_CONTROL].retry.failures = n->conns[USE_GROUP].retry.failures = 0;
 	}
-	if (!c->coordinator_wanted || client->conf.group_id[0] == '\0' || !retry_due(client, &c->find) ||
-		(conn = client_any(client)) == NULL)
+	if (!c->find.wanted || c->c.conf.group_id[0] == '\0' || !retry_due(&c->c, &c->find) ||
+		(conn = client_any(&c->c)) == NULL)
 		return;
 	WIRE_INIT(FindCoordinatorRequest, &req);
-	req.key = wstr(client->conf.group_id);
-	client_send(client, conn, API_FIND_COORDINATOR, 3, &req, coordinator_done, c,
-				client->conf.request_timeout, &c->find);
+	req.key = wstr(c->c.conf.group_id);
+	client_send(&c->c, conn, API_FIND_COORDINATOR, 3, &req,
+				(Call){.done = coordinator_done, .arg = c, .retry = &c->find});
 }
 
 /* ---- join and sync ---- */
@@ -167,39 +149,55 @@ join_done(Client *client, Call *call, const pgb_error *err, void *response)
 	pgb_consumer *c = call->arg;
 	JoinGroupResponse *r = response;
 
-	if (c->group == GROUP_JOINING && r != NULL && r->member_id.len > 0 &&
-		(err == NULL || err->code == KERR_MEMBER_ID_REQUIRED))
-		set_member(c, r->member_id);
-	if (!accepted(c, GROUP_JOINING, err) || r == NULL)
+	/* Our id is in one that says who we are. */
+	if (c->group == GROUP_JOINING && (err == NULL || err->code == KERR_MEMBER_ID_REQUIRED))
+	{
+		call_keep(client, &c->kept);
+		c->joined = r;
+		c->member = r->member_id;
+		c->subscriptions = NULL;
+	}
+	if (!accepted(c, GROUP_JOINING, err))
 		return;
 	c->joining.failures = 0;
 	c->rejoin = c->lost = false;
 	c->generation = r->generation_id;
 	c->group = GROUP_LEADING;
-	c->joined = r;
-	c->subscriptions = NULL;
-	call_keep(client, call, &c->kept);
-	if (wstr_eq(r->leader, c->member) && group_read_members(c) != 0)
+	if (!wstr_eq(r->leader, c->member))
+		return;
+	c->subscriptions = arena_alloc(&c->kept.arena, sizeof(*c->subscriptions) * ((size_t) r->n_members + 1));
+	for (int32_t i = 0; c->subscriptions != NULL && i < r->n_members; i++)
+		(void) !wire_unpack(&ConsumerProtocolSubscription_desc, r->members[i].metadata, &c->kept.arena,
+							&c->subscriptions[i]);
+	if (c->subscriptions == NULL)
 		give_up(c, "no memory");
+}
+
+static void
+group_send(pgb_consumer *c, Conn *conn, int16_t key, int16_t most, const void *request, CallDone done)
+{
+	client_send(&c->c, conn, key, most, request,
+				(Call){.done = done,
+					   .arg = c,
+					   .timeout = c->c.conf.rebalance_timeout + JOIN_EXTRA,
+					   .retry = &c->joining});
 }
 
 static void
 join(pgb_consumer *c, Conn *conn)
 {
-	Client *client = &c->c;
 	JoinGroupRequest req;
 
 	WIRE_INIT(JoinGroupRequest, &req);
-	req.group_id = wstr(client->conf.group_id);
-	req.session_timeout_ms = (int32_t) client->conf.session_timeout;
-	req.rebalance_timeout_ms = (int32_t) client->conf.rebalance_timeout;
+	req.group_id = wstr(c->c.conf.group_id);
+	req.session_timeout_ms = (int32_t) c->c.conf.session_timeout;
+	req.rebalance_timeout_ms = (int32_t) c->c.conf.rebalance_timeout;
 	req.member_id = c->member;
 	req.group_instance_id = c->instance;
 	req.protocol_type = WSTR_LIT("consumer");
 	c->group = GROUP_JOINING;
 	if (group_put_protocols(c, &req) == 0)
-		client_send(client, conn, API_JOIN_GROUP, 9, &req, join_done, c,
-					client->conf.rebalance_timeout + JOIN_EXTRA, &c->joining);
+		group_send(c, conn, API_JOIN_GROUP, 9, &req, join_done);
 	else
 		give_up(c, "no memory");
 }
@@ -224,11 +222,10 @@ sync_done(Client *client, Call *call, const pgb_error *err, void *response)
 static void
 sync_group(pgb_consumer *c, Conn *conn)
 {
-	Client *client = &c->c;
 	SyncGroupRequest req;
 
 	WIRE_INIT(SyncGroupRequest, &req);
-	req.group_id = wstr(client->conf.group_id);
+	req.group_id = wstr(c->c.conf.group_id);
 	req.generation_id = c->generation;
 	req.member_id = c->member;
 	req.group_instance_id = c->instance;
@@ -236,10 +233,9 @@ sync_group(pgb_consumer *c, Conn *conn)
 	req.protocol_name = c->joined->protocol_name;
 	c->group = GROUP_SYNCING;
 	(void) group_topics_known(c, &c->counts);
-	c->counts_version = client->meta_version;
+	c->counts_version = c->c.meta_version;
 	if (c->subscriptions == NULL || c->joined->skip_assignment || group_assign(c, &req) == 0)
-		client_send(client, conn, API_SYNC_GROUP, 5, &req, sync_done, c,
-					client->conf.rebalance_timeout + JOIN_EXTRA, &c->joining);
+		group_send(c, conn, API_SYNC_GROUP, 5, &req, sync_done);
 	else
 		give_up(c, "no memory, or no assignor of the name that the group chose");
 }
@@ -252,7 +248,6 @@ heartbeat_done(Client *client, Call *call, const pgb_error *err, void *response)
 	pgb_consumer *c = call->arg;
 
 	(void) response;
-	c->joining.open = false;
 	if (c->group == GROUP_NONE || err == NULL)
 		return;
 	if (err->code == KERR_REBALANCE_IN_PROGRESS)
@@ -265,44 +260,26 @@ heartbeat_done(Client *client, Call *call, const pgb_error *err, void *response)
 static void
 heartbeat(pgb_consumer *c)
 {
-	Client *client = &c->c;
 	Conn *conn = c->joining.open ? NULL : group_ready(c, USE_GROUP);
 	HeartbeatRequest req;
 
-	if (client->now < c->heartbeat_at)
-		client_wake_at(client, c->heartbeat_at);
-	if (conn == NULL || client->now < c->heartbeat_at || c->member.len == 0 || c->generation < 0)
+	if (c->c.now < c->heartbeat_at)
+		client_wake_at(&c->c, c->heartbeat_at);
+	if (conn == NULL || c->c.now < c->heartbeat_at || c->member.len == 0 || c->generation < 0)
 		return;
 	WIRE_INIT(HeartbeatRequest, &req);
-	req.group_id = wstr(client->conf.group_id);
+	req.group_id = wstr(c->c.conf.group_id);
 	req.generation_id = c->generation;
 	req.member_id = c->member;
 	req.group_instance_id = c->instance;
-	c->heartbeat_at = client->now + client->conf.heartbeat;
-	c->joining.open = true;
-	client_wake_at(client, c->heartbeat_at);
-	client_send(client, conn, API_HEARTBEAT, 4, &req, heartbeat_done, c, client->conf.session_timeout, NULL);
+	c->heartbeat_at = c->c.now + c->c.conf.heartbeat;
+	client_wake_at(&c->c, c->heartbeat_at);
+	client_send(
+		&c->c, conn, API_HEARTBEAT, 4, &req,
+		(Call){.done = heartbeat_done, .arg = c, .timeout = c->c.conf.session_timeout, .retry = &c->joining});
 }
 
 /* ---- the step ---- */
-
-static void
-stable(pgb_consumer *c)
-{
-	uint64_t counts;
-
-	/* New partitions, or a topic that was made: everybody must hear of it. */
-	if (c->subscriptions != NULL && c->counts_version != c->c.meta_version)
-	{
-		c->counts_version = c->c.meta_version;
-		(void) group_topics_known(c, &counts);
-		c->rejoin = c->rejoin || counts != c->counts;
-	}
-	if (!c->rejoin || c->in_callback)
-		return;
-	c->group = c->lost || !c->cooperative ? GROUP_LEAVING_OLD : GROUP_READY;
-	c->joining.at = 0;
-}
 
 void
 group_step(pgb_consumer *c)
@@ -312,8 +289,18 @@ group_step(pgb_consumer *c)
 
 	if (c->group == GROUP_NONE || c->group == GROUP_FENCED)
 		return;
-	if (c->group == GROUP_STABLE)
-		stable(c);
+	/* New partitions, or a topic that was made: everybody must hear of it. */
+	if (c->group == GROUP_STABLE && c->subscriptions != NULL && c->counts_version != c->c.meta_version)
+	{
+		c->counts_version = c->c.meta_version;
+		(void) group_topics_known(c, &counts);
+		c->rejoin = c->rejoin || counts != c->counts;
+	}
+	if (c->group == GROUP_STABLE && c->rejoin && !c->in_callback)
+	{
+		c->group = c->lost || !c->cooperative ? GROUP_LEAVING_OLD : GROUP_READY;
+		c->joining.at = 0;
+	}
 	if (c->group == GROUP_STABLE || c->group == GROUP_TAKING || c->group == GROUP_LEAVING_OLD)
 		heartbeat(c);
 	if ((c->group != GROUP_READY && c->group != GROUP_LEADING) || c->in_callback ||
@@ -352,65 +339,54 @@ take_away(pgb_consumer *c, pgb_rebalance what)
 
 	for (p = c->parts; p != NULL; p = p->hh.next)
 		if (!p->stays)
-			(void) places_add(&list, p->key.topic->name, p->key.index, p->position);
+			(void) places_add(&list, p->ask.topic->name, p->ask.index, p->position);
 	if (list.n > 0 && what == PGB_REVOKED)
 		commit_before_loss(c, c->c.conf.request_timeout < 5000 ? c->c.conf.request_timeout : 5000);
 	tell(c, what, &list);
 	HASH_ITER (hh, c->parts, p, next)
 	{
 		if (!p->stays)
-			consumer_remove(c, p);
+			consumer_remove(c, &c->parts, p);
 		else
 			p->stays = false;
 	}
 	places_clear(&list);
 }
 
-static void
-give(pgb_consumer *c)
-{
-	PlaceList list = {0};
-
-	for (size_t i = 0; i < c->next_given.n; i++)
-	{
-		const pgb_place *at = &c->next_given.at[i];
-		FromPart *p = consumer_named(c, at->topic, at->partition, NULL) != NULL
-						  ? NULL
-						  : consumer_add(c, &c->parts, at->topic, at->partition);
-
-		if (p == NULL)
-			continue;
-		consumer_place(c, p, ASK_COMMITTED, 0);
-		(void) places_add(&list, p->key.topic->name, at->partition, PGB_COMMITTED);
-	}
-	tell(c, PGB_GIVEN, &list);
-	places_clear(&list);
-}
-
 void
 group_revoke(pgb_consumer *c)
 {
+	FromPart *p;
+
 	if (c->group == GROUP_LEAVING_OLD)
 	{
 		take_away(c, c->lost ? PGB_LOST : PGB_REVOKED);
 		c->lost = false;
+		c->joining.at = 0;
 		c->group = c->fenced ? GROUP_FENCED : GROUP_READY;
 	}
 	else if (c->group == GROUP_TAKING)
 	{
 		size_t before = HASH_COUNT(c->parts), left;
+		PlaceList new = {0};
 
 		for (size_t i = 0; i < c->next_given.n; i++)
 		{
 			const pgb_place *at = &c->next_given.at[i];
-			FromPart *p = consumer_named(c, at->topic, at->partition, NULL);
 
-			if (p != NULL)
+			if ((p = consumer_named(c, at->topic, at->partition, NULL)) != NULL)
 				p->stays = true;
+			else
+				(void) places_add(&new, at->topic, at->partition, PGB_COMMITTED);
 		}
 		take_away(c, PGB_REVOKED);
 		left = HASH_COUNT(c->parts);
-		give(c);
+		for (size_t i = 0; i < new.n; i++)
+			if (consumer_named(c, new.at[i].topic, new.at[i].partition, NULL) == NULL &&
+				(p = consumer_add(c, &c->parts, new.at[i].topic, new.at[i].partition)) != NULL)
+				consumer_place(c, p, ASK_COMMITTED, 0);
+		tell(c, PGB_GIVEN, &new);
+		places_clear(&new);
 		places_clear(&c->last_given);
 		c->last_given = c->next_given;
 		c->next_given = (PlaceList){0};
@@ -440,45 +416,35 @@ group_subscribe(pgb_consumer *c)
 	client_wake_at(&c->c, 0);
 }
 
-static void
-leave_done(Client *client, Call *call, const pgb_error *err, void *response)
-{
-	(void) client;
-	(void) err;
-	(void) response;
-	*(bool *) call->arg = true;
-}
-
 /* Waits for the answer, so that who closes the connections next does not take it back. */
 static void
 say_goodbye(pgb_consumer *c, Node *node, int64_t timeout)
 {
-	Client *client = &c->c;
 	int64_t until = client_clock() + timeout;
 	LeaveGroupRequestMembers me;
 	LeaveGroupRequest req;
-	bool left = false;
+	Retry leaving = {0};
 	Conn *conn;
 
 	WIRE_INIT(LeaveGroupRequest, &req);
 	WIRE_INIT(LeaveGroupRequestMembers, &me);
-	req.group_id = wstr(client->conf.group_id);
+	req.group_id = wstr(c->c.conf.group_id);
 	req.member_id = me.member_id = c->member;
 	me.reason = WSTR_LIT("the consumer is being closed");
 	req.members = &me;
 	req.n_members = 1;
-	while ((conn = client_ready(client, node, USE_CONTROL)) == NULL && client_clock() < until)
-		client_run(client, until);
+	while ((conn = client_ready(&c->c, node, USE_CONTROL)) == NULL && client_clock() < until)
+		client_run(&c->c, until);
 	if (conn != NULL)
-		client_send(client, conn, API_LEAVE_GROUP, 5, &req, leave_done, &left, timeout, NULL);
-	while (conn != NULL && !left)
-		client_run(client, CLIENT_NEVER);
+		client_send(&c->c, conn, API_LEAVE_GROUP, 5, &req, (Call){.timeout = timeout, .retry = &leaving});
+	while (leaving.open)
+		client_run(&c->c, CLIENT_NEVER);
 }
 
 void
 group_leave(pgb_consumer *c, int64_t timeout)
 {
-	Node *node = c->coordinator == CLIENT_NO_NODE ? NULL : client_node(&c->c, c->coordinator);
+	Node *node = client_node(&c->c, c->coordinator);
 	bool was_in = c->in_callback;
 
 	if (c->group == GROUP_NONE)
@@ -491,15 +457,6 @@ group_leave(pgb_consumer *c, int64_t timeout)
 	/* A static member that comes back in time finds its partitions where they were. */
 	if (node != NULL && c->member.len > 0 && c->instance.len < 0)
 		say_goodbye(c, node, timeout < 5000 ? timeout : 5000);
-	set_member(c, WSTR_NULL);
+	c->member = WSTR_LIT("");
 	c->generation = -1;
-}
-
-void
-group_clear(pgb_consumer *c)
-{
-	set_member(c, WSTR_NULL);
-	kept_free(&c->kept);
-	places_clear(&c->next_given);
-	places_clear(&c->last_given);
 }

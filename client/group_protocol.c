@@ -79,8 +79,8 @@ subscription(pgb_consumer *c, WStr assignor)
 		if (t->subscribed)
 			sub.topics[sub.n_topics++] = wstr(t->name);
 	for (const FromPart *p = c->parts; p != NULL; p = p->hh.next)
-		(void) wire_by_topic_add(&ConsumerProtocolSubscription_desc, a, &sub, wstr(p->key.topic->name),
-								 p->key.index);
+		(void) wire_by_topic_add(&ConsumerProtocolSubscription_desc, a, &sub, wstr(p->ask.topic->name),
+								 p->ask.index);
 	for (size_t i = 0; i < c->last_given.n; i++)
 		(void) wire_by_topic_add(&StickyAssignorUserData_desc, a, &had, wstr(c->last_given.at[i].topic),
 								 c->last_given.at[i].partition);
@@ -115,18 +115,6 @@ group_put_protocols(pgb_consumer *c, JoinGroupRequest *req)
 
 /* ---- the leader's work ---- */
 
-int
-group_read_members(pgb_consumer *c)
-{
-	int32_t n = c->joined->n_members;
-
-	c->subscriptions = arena_alloc(&c->kept.arena, sizeof(*c->subscriptions) * ((size_t) n + 1));
-	for (int32_t i = 0; c->subscriptions != NULL && i < n; i++)
-		(void) !wire_unpack(&ConsumerProtocolSubscription_desc, c->joined->members[i].metadata,
-							&c->kept.arena, &c->subscriptions[i]);
-	return c->subscriptions == NULL ? -1 : 0;
-}
-
 bool
 group_topics_known(pgb_consumer *c, uint64_t *counts)
 {
@@ -145,121 +133,89 @@ group_topics_known(pgb_consumer *c, uint64_t *counts)
 }
 
 static int
-compare_names(const void *a, const void *b)
+by_name(const Topic *a, const Topic *b)
 {
-	return assign_compare(((const AssignTopic *) a)->name, ((const AssignTopic *) b)->name);
+	return assign_compare(wstr(a->name), wstr(b->name));
 }
 
-static int32_t
-find_topic(const AssignGroup *g, WStr name)
-{
-	AssignTopic key = {.name = name};
-	const AssignTopic *t =
-		g->n_topics == 0 ? NULL : bsearch(&key, g->topics, (size_t) g->n_topics, sizeof(*t), compare_names);
-
-	return t == NULL ? -1 : (int32_t) (t - g->topics);
-}
-
+/* Those that somebody subscribes to, by name; group_topics_known made all of them known. */
 static bool
-gather_topics(pgb_consumer *c, AssignGroup *g, const ConsumerProtocolSubscription *subs, Arena *a)
+gather_topics(pgb_consumer *c, AssignGroup *g, Arena *a)
 {
-	int32_t most = 0, n = 0;
-
+	g->topics = arena_alloc(a, sizeof(*g->topics) * ((size_t) HASH_COUNT(c->c.topics) + 1));
+	for (Topic *t = c->c.topics; t != NULL; t = t->hh.next)
+		t->place = -1;
 	for (int32_t i = 0; i < g->n_members; i++)
-		most += subs[i].n_topics;
-	g->topics = arena_alloc(a, sizeof(*g->topics) * ((size_t) most + 1));
-	for (int32_t i = 0; g->topics != NULL && i < g->n_members; i++)
-		for (int32_t k = 0; k < subs[i].n_topics; k++)
-			g->topics[n++].name = subs[i].topics[k];
-	if (g->topics == NULL)
-		return false;
-	qsort(g->topics, (size_t) n, sizeof(*g->topics), compare_names);
-	for (int32_t i = 0; i < n; i++)
-	{
-		AssignTopic *t = &g->topics[g->n_topics];
-		Topic *meta;
+		for (int32_t k = 0; k < c->subscriptions[i].n_topics; k++)
+		{
+			Topic *t = metadata_find(&c->c, c->subscriptions[i].topics[k]);
 
-		if (g->n_topics > 0 && wstr_eq(t[-1].name, g->topics[i].name))
+			if (t == NULL)
+				return false;
+			t->place = 0;
+		}
+	HASH_SORT(c->c.topics, by_name);
+	for (Topic *t = g->topics == NULL ? NULL : c->c.topics; t != NULL; t = t->hh.next)
+	{
+		if (t->place < 0)
 			continue;
-		t->name = g->topics[i].name;
-		meta = metadata_topic(&c->c, t->name);
-		t->n = meta == NULL || meta->unknown_since != 0 ? 0 : meta->n;
-		t->first = g->n_parts;
-		g->n_parts += t->n;
-		g->n_topics++;
+		t->place = g->n_topics++;
+		g->topics[t->place] = (AssignTopic){wstr(t->name), t->unknown_since != 0 ? 0 : t->n, g->n_parts};
+		g->n_parts += g->topics[t->place].n;
 	}
 	g->owner = arena_alloc(a, sizeof(int32_t) * ((size_t) g->n_parts + 1));
-	return g->owner != NULL;
+	return g->topics != NULL && g->owner != NULL;
 }
 
 /* What it says it had; a partition that is not there any more is none. */
 static bool
-gather_owned(const AssignGroup *g, AssignMember *m, const WireMsg *desc, const void *message, Arena *a)
+gather_owned(pgb_consumer *c, const AssignGroup *g, AssignMember *m, const WireMsg *desc, const void *message)
 {
 	WireEachPart each = {.m = desc, .message = message}, all = each;
 	size_t n = 0;
 
 	while (wire_by_topic_next(&all) != NULL)
 		n++;
-	m->owned = arena_alloc(a, sizeof(int32_t) * (n + 1));
+	m->owned = arena_alloc(&c->c.arena, sizeof(int32_t) * (n + 1));
 	while (m->owned != NULL && wire_by_topic_next(&each) != NULL)
 	{
-		int32_t t = find_topic(g, *each.topic);
+		const Topic *t = metadata_find(&c->c, *each.topic);
 
-		if (t >= 0 && each.index >= 0 && each.index < g->topics[t].n)
-			m->owned[m->n_owned++] = g->topics[t].first + each.index;
+		if (t != NULL && t->place >= 0 && each.index >= 0 && each.index < g->topics[t->place].n)
+			m->owned[m->n_owned++] = g->topics[t->place].first + each.index;
 	}
 	return m->owned != NULL;
 }
 
-/* The oldest form has no generation; what cannot be read is nothing. */
-static void
-read_sticky(WBytes data, Arena *a, StickyAssignorUserData *had)
-{
-	for (int16_t version = 1; version >= 0; version--)
-	{
-		WireReader r;
-
-		wire_reader_init(&r, data.p, data.len < 0 ? 0 : (size_t) data.len);
-		if (wire_decode(&StickyAssignorUserData_desc, version, &r, a, had) == 0)
-			return;
-	}
-	WIRE_INIT(StickyAssignorUserData, had);
-}
-
 static bool
-gather_member(pgb_consumer *c, const AssignGroup *g, AssignMember *m, const ConsumerProtocolSubscription *sub,
-			  Arena *a)
+gather_member(pgb_consumer *c, const AssignGroup *g, AssignMember *m, const ConsumerProtocolSubscription *sub)
 {
+	const WireMsg *sticky = &StickyAssignorUserData_desc;
+	Arena *a = &c->c.arena;
 	StickyAssignorUserData had;
+	WireReader r;
 
 	m->takes = arena_alloc(a, (size_t) g->n_topics + 1);
 	for (int32_t i = 0; m->takes != NULL && i < sub->n_topics; i++)
-		m->takes[find_topic(g, sub->topics[i])] = true;
+		m->takes[metadata_find(&c->c, sub->topics[i])->place] = true;
 	m->sub_generation = m->generation = sub->generation_id;
-	if (wstr_eq(c->joined->protocol_name, WSTR_LIT("sticky")))
+	if (m->takes != NULL && wstr_eq(c->joined->protocol_name, WSTR_LIT("sticky")))
 	{
-		read_sticky(sub->user_data, a, &had);
+		/* The oldest form has no generation; what cannot be read is nothing. */
+		for (int16_t version = 1; version >= 0; version--)
+		{
+			wire_reader_init(&r, sub->user_data.p, sub->user_data.len < 0 ? 0 : (size_t) sub->user_data.len);
+			if (wire_decode(sticky, version, &r, a, &had) == 0)
+				break;
+			WIRE_INIT(StickyAssignorUserData, &had);
+		}
 		m->generation = had.generation;
-		return m->takes != NULL && gather_owned(g, m, &StickyAssignorUserData_desc, &had, a);
+		return gather_owned(c, g, m, sticky, &had);
 	}
 	/* Before subscriptions had a generation it stood in the user data. */
 	if (sub->generation_id < 0 && sub->user_data.len >= 4)
 		m->generation = (int32_t) get_be32(sub->user_data.p);
-	return m->takes != NULL && gather_owned(g, m, &ConsumerProtocolSubscription_desc, sub, a);
-}
-
-static WBytes
-assignment(const AssignGroup *g, int32_t me, Arena *a)
-{
-	ConsumerProtocolAssignment as;
-
-	WIRE_INIT(ConsumerProtocolAssignment, &as);
-	for (int32_t t = 0; t < g->n_topics; t++)
-		for (int32_t k = 0; k < g->topics[t].n; k++)
-			if (g->owner[g->topics[t].first + k] == me)
-				(void) wire_by_topic_add(&ConsumerProtocolAssignment_desc, a, &as, g->topics[t].name, k);
-	return pack(a, &ConsumerProtocolAssignment_desc, ASSIGNMENT_VERSION, true, &as);
+	return m->takes != NULL && gather_owned(c, g, m, &ConsumerProtocolSubscription_desc, sub);
 }
 
 int
@@ -267,16 +223,17 @@ group_assign(pgb_consumer *c, SyncGroupRequest *req)
 {
 	const JoinGroupResponseMembers *members = c->joined->members;
 	AssignGroup g = {.n_members = c->joined->n_members};
+	ConsumerProtocolAssignment as;
 	Arena *a = &c->c.arena;
 
 	g.members = arena_alloc(a, sizeof(*g.members) * ((size_t) g.n_members + 1));
 	req->assignments = WIRE_NEW(SyncGroupRequestAssignments, a, g.n_members);
-	if (g.members == NULL || req->assignments == NULL || !gather_topics(c, &g, c->subscriptions, a))
+	if (g.members == NULL || req->assignments == NULL || !gather_topics(c, &g, a))
 		return -1;
 	for (int32_t i = 0; i < g.n_members; i++)
 	{
 		g.members[i] = (AssignMember){.id = members[i].member_id, .instance = members[i].group_instance_id};
-		if (!gather_member(c, &g, &g.members[i], &c->subscriptions[i], a))
+		if (!gather_member(c, &g, &g.members[i], &c->subscriptions[i]))
 			return -1;
 	}
 	if (assign_by_name(c->joined->protocol_name, &g) != 0)
@@ -286,7 +243,12 @@ group_assign(pgb_consumer *c, SyncGroupRequest *req)
 		SyncGroupRequestAssignments *to = &req->assignments[req->n_assignments];
 
 		to->member_id = members[req->n_assignments].member_id;
-		to->assignment = assignment(&g, req->n_assignments, a);
+		WIRE_INIT(ConsumerProtocolAssignment, &as);
+		for (int32_t t = 0; t < g.n_topics; t++)
+			for (int32_t k = 0; k < g.topics[t].n; k++)
+				if (g.owner[g.topics[t].first + k] == req->n_assignments)
+					(void) wire_by_topic_add(&ConsumerProtocolAssignment_desc, a, &as, g.topics[t].name, k);
+		to->assignment = pack(a, &ConsumerProtocolAssignment_desc, ASSIGNMENT_VERSION, true, &as);
 		if (to->assignment.len < 0)
 			return -1;
 	}

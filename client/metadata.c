@@ -1,7 +1,7 @@
 /*
  * metadata.c: brokers, and the leaders of the topics that somebody asked for.  Any broker answers: one after the
  * other is tried.  It is asked again when the answer is old, when somebody met an error that newer ones may heal
- * (metadata_want), or while a topic or a leader is missing; between two questions is a backoff.
+ * (Retry.wanted), or while a topic or a leader is missing; between two questions is a backoff.
  */
 #include "client/client.h"
 
@@ -24,28 +24,17 @@ metadata_topic(Client *c, WStr name)
 
 	if (t != NULL)
 		return t;
-	t = calloc(1, sizeof(*t));
-	if (t == NULL || (t->name = strndup(name.s, (size_t) name.len)) == NULL)
-	{
-		free(t);
+	t = calloc(1, c->topic_size + (size_t) name.len + 1);
+	if (t == NULL)
 		return NULL;
-	}
+	t->name = memcpy((char *) t + c->topic_size, name.s, (size_t) name.len);
 	t->unknown_since = c->now;
 	HASH_ADD_KEYPTR(hh, c->topics, t->name, (size_t) name.len, t);
 	/* A new topic is no retry. */
 	if (c->meta.failures == 0)
 		c->meta.at = c->now;
-	metadata_want(c);
+	retry_want(c, &c->meta);
 	return t;
-}
-
-void
-metadata_want(Client *c)
-{
-	/* From then on metadata_step sees to it. */
-	if (!c->meta_wanted)
-		client_wake_at(c, c->meta.at);
-	c->meta_wanted = true;
 }
 
 Node *
@@ -56,7 +45,7 @@ metadata_leader(Client *c, const Topic *t, int32_t partition)
 	if (partition < t->n && t->parts[partition].leader >= 0)
 		node = client_node(c, t->parts[partition].leader);
 	if (node == NULL)
-		metadata_want(c);
+		retry_want(c, &c->meta);
 	return node;
 }
 
@@ -77,28 +66,25 @@ metadata_failed(Client *c, const Topic *t, int64_t until, pgb_error *err)
 }
 
 static void
-apply_brokers(Client *c, const MetadataResponse *resp)
+apply_topic(Client *c, const MetadataResponseTopics *m)
 {
-	for (Node *n = c->nodes; n != NULL; n = n->next)
-		n->gone = n->id >= 0;
-	for (int32_t i = 0; i < resp->n_brokers; i++)
-	{
-		const MetadataResponseBrokers *b = &resp->brokers[i];
-		Node *n = b->node_id < 0 ? NULL : client_add_node(c, b->node_id, b->host, b->port);
-
-		if (n != NULL)
-			n->gone = false;
-	}
-}
-
-static void
-apply_partitions(Client *c, Topic *t, const MetadataResponseTopics *m)
-{
+	Topic *t = metadata_find(c, m->name);
 	int32_t n = m->n_partitions;
-	Part *parts = n > t->n || memcmp(&t->id, &m->topic_id, sizeof(t->id)) != 0
-					  ? realloc(t->parts, sizeof(Part) * (size_t) (n > t->n ? n : t->n))
-					  : t->parts;
+	Part *parts;
 
+	if (t == NULL)
+		return;
+	t->code = m->error_code;
+	if (m->error_code != 0 || n <= 0)
+	{
+		if (t->unknown_since == 0)
+			t->unknown_since = c->now;
+		if (m->error_code == 0 || kerr_retriable(m->error_code))
+			retry_want(c, &c->meta);
+		return;
+	}
+	t->unknown_since = 0;
+	parts = realloc(t->parts, sizeof(Part) * (size_t) (n > t->n ? n : t->n));
 	if (parts == NULL)
 		return;
 	t->parts = parts;
@@ -117,28 +103,8 @@ apply_partitions(Client *c, Topic *t, const MetadataResponseTopics *m)
 			continue;
 		*part = (Part){p->leader_id, p->leader_epoch};
 		if (p->leader_id < 0)
-			metadata_want(c);
+			retry_want(c, &c->meta);
 	}
-}
-
-static void
-apply_topic(Client *c, const MetadataResponseTopics *m)
-{
-	Topic *t = metadata_find(c, m->name);
-
-	if (t == NULL)
-		return;
-	t->code = m->error_code;
-	if (m->error_code == 0 && m->n_partitions > 0)
-	{
-		apply_partitions(c, t, m);
-		t->unknown_since = 0;
-		return;
-	}
-	if (t->unknown_since == 0)
-		t->unknown_since = c->now;
-	if (m->error_code == 0 || kerr_retriable(m->error_code))
-		metadata_want(c);
 }
 
 static void
@@ -147,14 +113,23 @@ metadata_done(Client *c, Call *call, const pgb_error *err, void *response)
 	MetadataResponse *resp = response;
 
 	(void) call;
-	c->meta_wanted = c->meta_wanted || err != NULL;
+	c->meta.wanted = c->meta.wanted || err != NULL;
 	if (err != NULL)
 		return;
-	apply_brokers(c, resp);
+	for (Node *n = c->nodes; n != NULL; n = n->next)
+		n->gone = n->id >= 0;
+	for (int32_t i = 0; i < resp->n_brokers; i++)
+	{
+		const MetadataResponseBrokers *b = &resp->brokers[i];
+		Node *n = b->node_id < 0 ? NULL : client_add_node(c, b->node_id, b->host, b->port);
+
+		if (n != NULL)
+			n->gone = false;
+	}
 	for (int32_t i = 0; i < resp->n_topics; i++)
 		apply_topic(c, &resp->topics[i]);
 	c->meta_version++;
-	if (c->meta_wanted)
+	if (c->meta.wanted)
 		retry_later(c, &c->meta); /* a topic or a leader is missing still */
 	else
 		c->meta = (Retry){.at = c->now + c->conf.backoff};
@@ -166,14 +141,14 @@ metadata_done(Client *c, Call *call, const pgb_error *err, void *response)
 void
 metadata_step(Client *c)
 {
-	int64_t timeout = c->conf.request_timeout < ASK_TIMEOUT ? c->conf.request_timeout : ASK_TIMEOUT;
+	Call call = {.done = metadata_done, .retry = &c->meta};
 	MetadataRequest req;
 	Conn *conn;
 
-	c->meta_wanted = c->meta_wanted || c->now >= c->meta_fresh;
-	if (!c->meta_wanted && !c->meta.open)
+	c->meta.wanted = c->meta.wanted || c->now >= c->meta_fresh;
+	if (!c->meta.wanted && !c->meta.open)
 		client_wake_at(c, c->meta_fresh);
-	if (!c->meta_wanted || !retry_due(c, &c->meta) || (conn = client_any(c)) == NULL)
+	if (!c->meta.wanted || !retry_due(c, &c->meta) || (conn = client_any(c)) == NULL)
 		return;
 	WIRE_INIT(MetadataRequest, &req);
 	req.allow_auto_topic_creation = c->conf.create_topics != 0;
@@ -184,20 +159,7 @@ metadata_step(Client *c)
 	for (const Topic *t = c->topics; t != NULL; t = t->hh.next)
 		req.topics[req.n_topics++].name = wstr(t->name);
 	/* Whoever wants something from now on wants a newer answer than this one. */
-	c->meta_wanted = false;
-	client_send(c, conn, API_METADATA, 12, &req, metadata_done, NULL, timeout, &c->meta);
-}
-
-void
-metadata_free(Client *c)
-{
-	Topic *t, *next;
-
-	HASH_ITER (hh, c->topics, t, next)
-	{
-		HASH_DEL(c->topics, t);
-		free(t->parts);
-		free(t->name);
-		free(t);
-	}
+	c->meta.wanted = false;
+	call.timeout = c->conf.request_timeout < ASK_TIMEOUT ? c->conf.request_timeout : ASK_TIMEOUT;
+	client_send(c, conn, API_METADATA, 12, &req, call);
 }

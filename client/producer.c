@@ -36,9 +36,8 @@ producer_reports(pgb_producer *p)
 		{
 			p->pending--;
 			if (tell != NULL)
-				tell(&(pgb_report){b->part->topic->meta->name, b->partition,
-								   b->offset < 0 ? -1 : b->offset + i, b->err.code == 0 ? NULL : &b->err,
-								   b->opaques[i]},
+				tell(&(pgb_report){b->ask.topic->name, b->ask.index, b->offset < 0 ? -1 : b->offset + i,
+								   b->err.code == 0 ? NULL : &b->err, b->opaques[i]},
 					 p->c.conf.on_delivery_arg);
 		}
 		n += b->n - b->moved;
@@ -52,7 +51,7 @@ producer_reports(pgb_producer *p)
 pgb_producer *
 pgb_producer_new(const pgb_conf *conf, pgb_error *err)
 {
-	pgb_producer *p = client_new(sizeof(*p), conf, producer_step, err);
+	pgb_producer *p = client_new(sizeof(*p), sizeof(ToTopic), conf, producer_step, err);
 
 	if (p == NULL)
 		return NULL;
@@ -155,14 +154,8 @@ pgb_flush(pgb_producer *p, int timeout_ms, pgb_error *err)
 
 	p->flushing = true;
 	client_wake_at(&p->c, 0);
-	(void) producer_reports(p);
-	while (p->pending > 0)
-	{
-		client_run(&p->c, until);
-		(void) producer_reports(p);
-		if (client_clock() >= until)
-			break;
-	}
+	for (int64_t left = timeout_ms; p->pending > 0 && left >= 0; left = until - client_clock() - 1)
+		(void) pgb_producer_work(p, (int) left);
 	p->flushing = false;
 	return p->pending == 0
 			   ? 0
@@ -193,7 +186,6 @@ pgb_producer_close(pgb_producer *p, int timeout_ms)
 {
 	pgb_error why;
 	int64_t left;
-	ToTopic *t;
 
 	if (p == NULL)
 		return 0;
@@ -204,26 +196,23 @@ pgb_producer_close(pgb_producer *p, int timeout_ms)
 	p->c.step = NULL;
 	p->closing = true;
 	client_free_nodes(&p->c);
-	for (int32_t i = 0; i < p->n_active; i++)
-		while (p->active[i]->batches != NULL)
-			producer_finish(p, p->active[i]->batches, -1, &why);
+	for (ToPart *part = p->active; part != NULL; part = part->next)
+		while (part->batches != NULL)
+			producer_finish(p, part->batches, -1, &why);
 	(void) producer_reports(p);
-	while ((t = p->topics) != NULL)
+	for (Topic *t = p->c.topics; t != NULL; t = t->hh.next)
 	{
-		p->topics = t->next_topic;
-		for (int32_t i = 0; i < t->n; i++)
-			free(t->parts[i]);
-		free(t->parts);
-		free(t);
-	}
-	while (p->spare != NULL)
-	{
-		Batch *b = p->spare;
+		ToTopic *to = (ToTopic *) t;
 
+		while (to->n > 0)
+			free(to->parts[--to->n]);
+		free(to->parts);
+	}
+	for (Batch *b; (b = p->spare) != NULL;)
+	{
 		LL_DELETE(p->spare, b);
 		producer_free_batch(p, b);
 	}
-	free(p->active);
 	client_free(&p->c);
 	return left;
 }

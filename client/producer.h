@@ -32,9 +32,9 @@ typedef struct ToTopic ToTopic;
 
 typedef struct Batch
 {
+	Ask ask; /* has a call while it is in flight; index of waiting ones: what was asked for, may be PGB_ANY_PARTITION */
 	struct Batch *prev, *next;
 	ToPart *part;
-	int32_t partition; /* of waiting ones: what was asked for, may be PGB_ANY_PARTITION */
 	WireWriter out;
 	BatchBuilder bb;
 	int32_t n;
@@ -42,7 +42,6 @@ typedef struct Batch
 	size_t bytes;  /* of buffer.memory */
 	int64_t created, deadline;
 	bool full, ended;
-	int32_t call;   /* with which it is in flight, or CLIENT_NO_CALL */
 	void **opaques; /* n of them, when reports are wanted */
 	int64_t offset; /* of the first, once done; -1 = unknown */
 	pgb_error err;  /* once done; code 0 = delivered */
@@ -50,9 +49,9 @@ typedef struct Batch
 
 struct ToPart
 {
+	ToPart *prev, *next; /* in producer.active, with batches only */
 	ToTopic *topic;
 	int32_t index;
-	bool active; /* in producer.active */
 	bool hold;
 	bool new_epoch; /* once nothing is in flight */
 	bool known;     /* the broker has a batch of this epoch */
@@ -66,8 +65,7 @@ struct ToPart
 
 struct ToTopic
 {
-	ToTopic *next_topic;
-	Topic *meta;
+	Topic meta;
 	ToPart **parts;
 	int32_t n;
 	uint32_t next; /* round-robin */
@@ -90,11 +88,8 @@ typedef struct Message
 struct pgb_producer
 {
 	Client c;
-	ToTopic *topics;
 	ToTopic *recent; /* of the last message */
-	ToPart **active; /* with batches */
-	int32_t n_active;
-	int32_t turn; /* where the next turn begins, so that none starves */
+	ToPart *active;  /* turns around, so that none starves */
 	Batch *done;
 	Batch *spare; /* with their memory */
 	int n_spare;

@@ -23,13 +23,17 @@ batch_new(pgb_producer *p, ToPart *part, int32_t partition, int64_t deadline)
 	}
 	else if ((b = malloc(sizeof(*b))) == NULL)
 		return NULL;
-	*b = (Batch){.part = part, .partition = partition, .out = kept.out, .opaques = kept.opaques};
-	b->call = CLIENT_NO_CALL;
+	*b = (Batch){.ask = {.topic = &part->topic->meta, .index = partition},
+				 .part = part,
+				 .out = kept.out,
+				 .opaques = kept.opaques};
 	b->created = client_clock();
 	b->deadline = deadline != 0 ? deadline : b->created + p->c.conf.delivery_timeout;
 	batch_begin(&b->bb, &b->out, part->index < 0 ? COMPRESS_NONE : p->c.conf.codec);
 	b->bb.level = (int) p->c.conf.level;
 	DL_APPEND(part->batches, b);
+	if (part->prev == NULL)
+		DL_APPEND(p->active, part);
 	client_wake_at(&p->c, b->created + p->c.conf.linger);
 	return b;
 }
@@ -49,17 +53,6 @@ producer_free_batch(pgb_producer *p, Batch *b)
 	free(b);
 }
 
-static bool
-activate(pgb_producer *p, ToPart *part)
-{
-	if (part->active)
-		return true;
-	if (!array_room(&p->active, (size_t) p->n_active, sizeof(ToPart *)))
-		return false;
-	p->active[p->n_active++] = part;
-	return part->active = true;
-}
-
 /* Into the open batch, or a new one.  1: it is full now. */
 static int
 append(pgb_producer *p, ToPart *part, int32_t partition, const Message *m, pgb_error *err)
@@ -68,10 +61,10 @@ append(pgb_producer *p, ToPart *part, int32_t partition, const Message *m, pgb_e
 	size_t before, limit = (size_t) p->c.conf.batch_size;
 
 	if (b != NULL && !b->ended &&
-		(b->partition != partition || batch_building_size(&b->bb) + m->size > limit))
+		(b->ask.index != partition || batch_building_size(&b->bb) + m->size > limit))
 		b->full = true;
 	if (b == NULL || b->full || b->ended)
-		b = activate(p, part) ? batch_new(p, part, partition, m->deadline) : NULL;
+		b = batch_new(p, part, partition, m->deadline);
 	if (b == NULL ||
 		(p->c.conf.on_delivery != NULL && !array_room(&b->opaques, (size_t) b->n, sizeof(void *))))
 		return error_memory(err);
@@ -99,52 +92,28 @@ append(pgb_producer *p, ToPart *part, int32_t partition, const Message *m, pgb_e
 ToTopic *
 producer_topic(pgb_producer *p, const char *name)
 {
-	Topic *meta;
-	ToTopic *t;
+	ToTopic *t = p->recent;
 
-	if (p->recent != NULL && strcmp(p->recent->meta->name, name) == 0)
-		return p->recent;
-	meta = metadata_topic(&p->c, wstr(name));
-	t = meta == NULL ? NULL : meta->owner;
-	if (t == NULL && meta != NULL && (t = calloc(1, sizeof(*t))) != NULL)
+	if (t != NULL && strcmp(t->meta.name, name) == 0)
+		return t;
+	t = p->recent = (ToTopic *) metadata_topic(&p->c, wstr(name));
+	if (t != NULL && t->waiting.topic == NULL)
 	{
-		t->meta = meta;
 		t->waiting = (ToPart){.topic = t, .index = -1};
 		t->sticky = -1;
 		t->next = (uint32_t) client_random(&p->c);
-		LL_PREPEND2(p->topics, t, next_topic);
-		meta->owner = t;
 	}
-	return p->recent = t;
-}
-
-static bool
-grow_parts(ToTopic *t)
-{
-	for (; t->n < t->meta->n; t->n++)
-	{
-		ToPart *part = calloc(1, sizeof(*part));
-
-		if (part == NULL || !array_room(&t->parts, (size_t) t->n, sizeof(part)))
-		{
-			free(part);
-			return false;
-		}
-		part->topic = t;
-		part->index = t->n;
-		t->parts[t->n] = part;
-	}
-	return true;
+	return t;
 }
 
 /* The next partition that has a leader, or just the next when none has. */
 static int32_t
 next_partition(ToTopic *t)
 {
-	uint32_t n = t->meta->n > 0 ? (uint32_t) t->meta->n : 1;
+	uint32_t n = t->meta.n > 0 ? (uint32_t) t->meta.n : 1;
 
 	for (uint32_t i = 0; i < n; i++)
-		if (t->meta->parts[t->next++ % n].leader >= 0)
+		if (t->meta.parts[t->next++ % n].leader >= 0)
 			return (int32_t) ((t->next - 1) % n);
 	return (int32_t) (t->next++ % n);
 }
@@ -156,11 +125,11 @@ choose(pgb_producer *p, ToTopic *t, const Message *m)
 
 	if (m->key.len >= 0)
 		return p->c.conf.partitioner == PARTITIONER_MURMUR2
-				   ? partition_murmur2(m->key.p, (size_t) m->key.len, t->meta->n)
-				   : partition_crc32(m->key.p, (size_t) m->key.len, t->meta->n);
+				   ? partition_murmur2(m->key.p, (size_t) m->key.len, t->meta.n)
+				   : partition_crc32(m->key.p, (size_t) m->key.len, t->meta.n);
 	if (p->c.conf.unkeyed == UNKEYED_ROUND_ROBIN)
 		return next_partition(t);
-	open = t->sticky >= 0 && t->sticky < t->meta->n ? t->parts[t->sticky]->batches : NULL;
+	open = t->sticky >= 0 && t->sticky < t->meta.n ? t->parts[t->sticky]->batches : NULL;
 	if (open == NULL || open->prev->full || open->prev->ended)
 		t->sticky = next_partition(t);
 	return t->sticky;
@@ -169,20 +138,26 @@ choose(pgb_producer *p, ToTopic *t, const Message *m)
 static int
 place(pgb_producer *p, ToTopic *t, int32_t partition, const Message *m, pgb_error *err)
 {
-	if (!grow_parts(t))
-		return error_memory(err);
+	for (; t->n < t->meta.n; t->n++)
+	{
+		if (!array_room(&t->parts, (size_t) t->n, sizeof(*t->parts)) ||
+			(t->parts[t->n] = calloc(1, sizeof(**t->parts))) == NULL)
+			return error_memory(err);
+		t->parts[t->n]->topic = t;
+		t->parts[t->n]->index = t->n;
+	}
 	if (partition == PGB_ANY_PARTITION)
 		partition = choose(p, t, m);
-	if (partition >= t->meta->n)
+	if (partition >= t->meta.n)
 		return error_set(err, PGB_NO_PARTITION, false, "topic \"%s\" has partitions 0 to %d, not %d",
-						 t->meta->name, t->meta->n - 1, partition);
+						 t->meta.name, t->meta.n - 1, partition);
 	return append(p, t->parts[partition], partition, m, err);
 }
 
 int
 producer_put(pgb_producer *p, ToTopic *t, int32_t partition, const Message *m, pgb_error *err)
 {
-	if (t->meta->n > 0 && t->waiting.batches == NULL)
+	if (t->meta.n > 0 && t->waiting.batches == NULL)
 		return place(p, t, partition, m, err);
 	client_wake_at(&p->c, p->c.now);
 	return append(p, &t->waiting, partition, m, err);
@@ -216,12 +191,12 @@ move_messages(pgb_producer *p, Batch *b, ToPart *halves, pgb_error *err)
 		if (m.headers == NULL && rec.n_headers > 0)
 			rc = error_memory(err);
 		else if (halves == NULL)
-			rc = place(p, b->part->topic, b->partition, &m, err);
+			rc = place(p, b->part->topic, b->ask.index, &m, err);
 		else
 		{
 			if (b->moved == b->n / 2 && halves->batches != NULL)
 				halves->batches->prev->full = true;
-			rc = append(p, halves, b->partition, &m, err);
+			rc = append(p, halves, b->ask.index, &m, err);
 		}
 		b->moved += rc >= 0;
 	}
@@ -236,7 +211,7 @@ producer_place(pgb_producer *p, ToTopic *t)
 	pgb_error why;
 	Batch *b;
 
-	while (t->meta->n > 0 && (b = t->waiting.batches) != NULL)
+	while (t->meta.n > 0 && (b = t->waiting.batches) != NULL)
 		if (move_messages(p, b, NULL, &why) < 0)
 			producer_finish(p, b, -1, &why);
 		else
@@ -253,7 +228,7 @@ producer_place(pgb_producer *p, ToTopic *t)
 bool
 producer_split(pgb_producer *p, Batch *b)
 {
-	ToPart *part = b->part, halves = {.topic = part->topic, .index = part->index, .active = true};
+	ToPart *part = b->part, halves = {.topic = part->topic, .index = part->index, .prev = part};
 	bool good = b->n > 1 && move_messages(p, b, &halves, NULL) >= 0;
 	Batch *half, *next;
 

@@ -33,74 +33,32 @@ batch_failed(pgb_producer *p, Batch *b, const pgb_error *err)
 		if (!part->hold)
 			retry_later(&p->c, &part->retry);
 		part->hold = true;
-		metadata_want(&p->c);
+		retry_want(&p->c, &p->c.meta);
 	}
 }
 
 static void
-batch_answered(pgb_producer *p, Batch *b, const ProduceResponseResponsesPartitionResponses *r)
+produced(Client *c, Ask *ask, const pgb_error *err, const void *part)
 {
-	pgb_error err;
+	const ProduceResponseResponsesPartitionResponses *r = part;
+	int code = r == NULL ? 0 : r->error_code;
+	Batch *b = (Batch *) ask;
+	pgb_error why;
 
-	if (r->error_code == 0 || r->error_code == KERR_DUPLICATE_SEQUENCE_NUMBER)
+	b->part->n_in_flight--;
+	if (code != 0 && code != KERR_DUPLICATE_SEQUENCE_NUMBER)
 	{
-		producer_finish(p, b, r->error_code == 0 ? r->base_offset : -1, NULL);
-		return;
+		error_kafka(&why, code, "topic \"%s\", partition %d", ask->topic->name, ask->index);
+		/* The broker knows better than its error code. */
+		if (r->error_message.len > 0 && !why.retriable && code != KERR_MESSAGE_TOO_LARGE)
+			error_set(&why, code, false, "topic \"%s\", partition %d: %.*s", ask->topic->name, ask->index,
+					  (int) r->error_message.len, r->error_message.s);
+		err = &why;
 	}
-	error_kafka(&err, r->error_code, "topic \"%s\", partition %d", b->part->topic->meta->name,
-				b->part->index);
-	/* The broker knows better than its error code. */
-	if (r->error_message.len > 0 && !err.retriable && r->error_code != KERR_MESSAGE_TOO_LARGE)
-		error_set(&err, r->error_code, false, "topic \"%s\", partition %d: %.*s", b->part->topic->meta->name,
-				  b->part->index, (int) r->error_message.len, r->error_message.s);
-	batch_failed(p, b, &err);
-}
-
-/* The batch of a partition that a call took along, which is in flight no more; NULL: none. */
-static Batch *
-take_back(ToPart *part, const Call *call)
-{
-	Batch *b = part->batches;
-
-	while (b != NULL && b->call != call->correlation_id)
-		b = b->next;
-	if (b != NULL)
-	{
-		b->call = CLIENT_NO_CALL;
-		part->n_in_flight--;
-	}
-	return b;
-}
-
-static void
-produce_done(Client *c, Call *call, const pgb_error *err, void *response)
-{
-	WireEachPart each = {.m = &ProduceResponse_desc, .message = response};
-	pgb_producer *p = call->arg;
-	pgb_error missing;
-	const void *part;
-
-	while (response != NULL && (part = wire_by_topic_next(&each)) != NULL)
-	{
-		const Topic *t = metadata_find(c, *each.topic);
-		const ToTopic *to = t == NULL ? NULL : t->owner;
-		Batch *b = to != NULL && each.index >= 0 && each.index < to->n
-					   ? take_back(to->parts[each.index], call)
-					   : NULL;
-
-		if (b != NULL)
-			batch_answered(p, b, part);
-	}
-	error_set(&missing, PGB_PROTOCOL, true, "the broker's answer leaves out a partition");
-	for (int32_t i = 0; i < p->n_active; i++)
-	{
-		Batch *b = take_back(p->active[i], call);
-
-		if (b != NULL && err == NULL && call->no_reply)
-			producer_finish(p, b, -1, NULL);
-		else if (b != NULL)
-			batch_failed(p, b, err != NULL ? err : &missing);
-	}
+	if (err != NULL)
+		batch_failed((pgb_producer *) c, b, err);
+	else
+		producer_finish((pgb_producer *) c, b, r != NULL && code == 0 ? r->base_offset : -1, NULL);
 }
 
 /* ---- what goes out ---- */
@@ -130,7 +88,7 @@ next_batch(const ToPart *part)
 {
 	Batch *b = part->batches;
 
-	while (b != NULL && b->call != CLIENT_NO_CALL)
+	while (b != NULL && b->ask.call != NULL)
 		b = b->next;
 	return b;
 }
@@ -143,9 +101,9 @@ expire(pgb_producer *p, ToPart *part)
 	pgb_error why;
 	Batch *b;
 
-	while ((b = part->batches) != NULL && b->call == CLIENT_NO_CALL)
+	while ((b = part->batches) != NULL && b->ask.call == NULL)
 	{
-		if (metadata_failed(c, part->topic->meta, CLIENT_NEVER, &why) == 0)
+		if (metadata_failed(c, b->ask.topic, CLIENT_NEVER, &why) == 0)
 		{
 			client_wake_at(c, b->deadline);
 			if (c->now < b->deadline)
@@ -155,19 +113,6 @@ expire(pgb_producer *p, ToPart *part)
 		}
 		producer_finish(p, b, -1, &why);
 	}
-}
-
-/* Everything has come back: the batches that are left start a new epoch at sequence 0. */
-static void
-begin_epoch(pgb_producer *p, ToPart *part)
-{
-	part->new_epoch = part->known = false;
-	part->next_sequence = 0;
-	if (part->epoch == INT16_MAX)
-		p->producer_id = BATCH_NO_PRODUCER_ID;
-	part->epoch = part->epoch == INT16_MAX ? 0 : (int16_t) (part->epoch + 1);
-	for (Batch *b = part->batches; b != NULL; b = b->next)
-		b->bb.base_sequence = BATCH_NO_SEQUENCE;
 }
 
 /* Where the partition's next batch can go now: a node with a connection that has room, else NULL. */
@@ -190,8 +135,17 @@ destination(pgb_producer *p, ToPart *part)
 		return NULL;
 	if (part->n_in_flight > 0 && (part->hold || part->new_epoch || (c->conf.idempotent && !part->known)))
 		return NULL;
+	/* Everything has come back: the batches that are left start a new epoch at sequence 0. */
 	if (part->new_epoch)
-		begin_epoch(p, part);
+	{
+		part->new_epoch = part->known = false;
+		part->next_sequence = 0;
+		if (part->epoch == INT16_MAX)
+			p->producer_id = BATCH_NO_PRODUCER_ID;
+		part->epoch = part->epoch == INT16_MAX ? 0 : (int16_t) (part->epoch + 1);
+		for (Batch *it = part->batches; it != NULL; it = it->next)
+			it->bb.base_sequence = BATCH_NO_SEQUENCE;
+	}
 	if (!retry_due(c, &part->retry))
 		return NULL;
 	if (!b->full && !b->ended && !p->flushing && p->bytes < (size_t) c->conf.buffer_memory / 2 &&
@@ -200,11 +154,11 @@ destination(pgb_producer *p, ToPart *part)
 		client_wake_at(c, b->created + c->conf.linger);
 		return NULL;
 	}
-	node = metadata_leader(c, part->topic->meta, part->index);
+	node = metadata_leader(c, b->ask.topic, part->index);
 	conn = node == NULL ? NULL : client_ready(c, node, USE_DATA);
 	/* A leader that cannot be reached may be one no more. */
 	if (node != NULL && conn == NULL && node->conns[USE_DATA].state == CONN_DOWN)
-		metadata_want(c);
+		retry_want(c, &c->meta);
 	return conn != NULL && conn->n_calls < MOST_IN_FLIGHT ? node : NULL;
 }
 
@@ -215,6 +169,7 @@ send_to(pgb_producer *p, Node *node)
 	Client *c = &p->c;
 	Conn *conn = client_ready(c, node, USE_DATA);
 	int64_t deadline = c->now + c->conf.request_timeout;
+	Call call = {.answer = produced};
 	size_t bytes = 0;
 	ProduceRequest req;
 
@@ -222,9 +177,8 @@ send_to(pgb_producer *p, Node *node)
 		return false;
 	WIRE_INIT(ProduceRequest, &req);
 	req.acks = (int16_t) c->conf.acks;
-	for (int32_t i = 0; i < p->n_active; i++)
+	for (ToPart *part = p->active; part != NULL; part = part->next)
 	{
-		ToPart *part = p->active[(p->turn + i) % p->n_active];
 		Batch *b = part->to == node ? next_batch(part) : NULL;
 		ProduceRequestTopicDataPartitionData *data = NULL;
 		pgb_error err;
@@ -233,7 +187,7 @@ send_to(pgb_producer *p, Node *node)
 			continue;
 		part->to = NULL;
 		if (seal(p, b))
-			data = wire_by_topic_add(&ProduceRequest_desc, &c->arena, &req, wstr(part->topic->meta->name),
+			data = wire_by_topic_add(&ProduceRequest_desc, &c->arena, &req, wstr(b->ask.topic->name),
 									 part->index);
 		if (data == NULL)
 		{
@@ -243,15 +197,16 @@ send_to(pgb_producer *p, Node *node)
 		}
 		data->records = (WRecords){b->out.buf, (int32_t) b->out.len, b->out.buf};
 		bytes += b->out.len;
-		b->call = c->correlation_id;
+		DL_APPEND(call.asks, &b->ask);
 		part->n_in_flight++;
 		part->hold = false;
 		if (b->deadline < deadline)
 			deadline = b->deadline;
 	}
 	req.timeout_ms = (int32_t) (deadline > c->now ? deadline - c->now : 1);
+	call.timeout = req.timeout_ms;
 	if (bytes > 0)
-		client_send(c, conn, API_PRODUCE, 12, &req, produce_done, p, req.timeout_ms, NULL);
+		client_send(c, conn, API_PRODUCE, 12, &req, call);
 	return bytes > 0;
 }
 
@@ -270,8 +225,8 @@ id_done(Client *c, Call *call, const pgb_error *err, void *response)
 	p->id.failures = 0;
 	p->producer_id = ((InitProducerIdResponse *) response)->producer_id;
 	/* Whatever had a number of an older id gets a new one. */
-	for (int32_t i = 0; i < p->n_active; i++)
-		p->active[i]->new_epoch = p->active[i]->next_sequence > 0;
+	for (ToPart *part = p->active; part != NULL; part = part->next)
+		part->new_epoch = part->next_sequence > 0;
 	client_wake_at(c, c->now);
 }
 
@@ -282,52 +237,43 @@ ask_id(pgb_producer *p)
 	InitProducerIdRequest req;
 	Conn *conn;
 
-	if (p->producer_id >= 0 || !c->conf.idempotent || p->n_active == 0 || !retry_due(c, &p->id) ||
+	if (p->producer_id >= 0 || !c->conf.idempotent || p->active == NULL || !retry_due(c, &p->id) ||
 		(conn = client_any(c)) == NULL)
 		return;
 	WIRE_INIT(InitProducerIdRequest, &req);
 	req.transactional_id = WSTR_NULL;
 	req.transaction_timeout_ms = INT32_MAX;
-	client_send(c, conn, API_INIT_PRODUCER_ID, 5, &req, id_done, p, c->conf.request_timeout, &p->id);
-}
-
-/* Looks at every partition with batches, and drops those without from the list. */
-static bool
-find_destinations(pgb_producer *p)
-{
-	bool some = false;
-
-	for (int32_t i = 0; i < p->n_active;)
-	{
-		ToPart *part = p->active[i];
-
-		part->to = destination(p, part);
-		some = some || part->to != NULL;
-		if (part->batches != NULL)
-		{
-			i++;
-			continue;
-		}
-		part->active = false;
-		p->active[i] = p->active[--p->n_active];
-	}
-	return some;
+	client_send(c, conn, API_INIT_PRODUCER_ID, 5, &req, (Call){.done = id_done, .arg = p, .retry = &p->id});
 }
 
 void
 producer_step(void *handle)
 {
 	pgb_producer *p = handle;
-	bool sent = true;
+	ToPart *part, *next;
 
 	ask_id(p);
 	/* A partition sends several batches in a turn, each in a request of its own. */
-	while (sent && find_destinations(p))
+	for (bool some = true; some;)
 	{
-		sent = false;
-		for (Node *n = p->c.nodes; n != NULL; n = n->next)
-			while (n->id >= 0 && send_to(p, n))
-				sent = true;
+		/* A partition without batches leaves the list; one whose topic became known adds others at its end. */
+		for (part = p->active; part != NULL; part = next)
+		{
+			part->to = destination(p, part);
+			next = part->next;
+			if (part->batches != NULL)
+				continue;
+			DL_DELETE(p->active, part);
+			part->prev = NULL;
+		}
+		some = false;
+		for (part = p->active; part != NULL; part = part->next)
+			some = (part->to != NULL && send_to(p, part->to)) || some;
 	}
-	p->turn = p->n_active == 0 ? 0 : (p->turn + 1) % p->n_active;
+	if ((part = p->active) != NULL)
+	{
+		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): what is in the list has a neighbour or is its head */
+		DL_DELETE(p->active, part);
+		DL_APPEND(p->active, part);
+	}
 }

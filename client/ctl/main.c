@@ -124,7 +124,7 @@ call_done(Client *c, Call *call, const pgb_error *err, void *response)
 		return;
 	}
 	h->response = response;
-	call_keep(c, call, &h->kept);
+	call_keep(c, &h->kept);
 }
 
 void *
@@ -149,7 +149,8 @@ ctl_call(Ctl *ctl, int32_t id, int16_t key, int16_t most, const void *request, i
 		if (!sent && (id == CLIENT_NO_NODE || node != NULL))
 			conn = id == CLIENT_NO_NODE ? client_any(c) : client_ready(c, node, USE_CONTROL);
 		if (conn != NULL)
-			client_send(c, conn, key, most, request, call_done, h, until - c->now, NULL);
+			client_send(c, conn, key, most, request,
+						(Call){.done = call_done, .arg = h, .timeout = until - c->now});
 		else if (!sent && client_clock() >= until)
 			h->done = client_late(c, &h->err, PGB_NO_BROKER, "no broker could be reached in %lld ms",
 								  (long long) ctl->timeout) != 0;

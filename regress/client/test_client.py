@@ -15,14 +15,31 @@ import toolchain
 # Aborted and committed transactions, by librdkafka: what a read_committed consumer must tell apart.
 TRANSACTIONS = """
 import sys, confluent_kafka as ck
-p = ck.Producer({'bootstrap.servers': sys.argv[1], 'transactional.id': sys.argv[2] + '-tx', 'broker.address.family': 'v4'})
-p.init_transactions(30)
+def producer(name):
+    p = ck.Producer({'bootstrap.servers': sys.argv[1], 'transactional.id': sys.argv[2] + name, 'broker.address.family': 'v4'})
+    p.init_transactions(30)
+    return p
+def put(p, text):
+    p.produce(sys.argv[2], text, partition=0)
+    p.flush()
+p = producer('-tx')
 for i in range(6):
     p.begin_transaction()
     for k in range(5):
-        p.produce(sys.argv[2], f'{"abort" if i % 2 else "commit"} {i} {k}', partition=0)
-        p.flush()
+        put(p, f'{"abort" if i % 2 else "commit"} {i} {k}')
     p.abort_transaction() if i % 2 else p.commit_transaction()
+# One within another: the broker lists them by their ends.
+q = producer('-within')
+p.begin_transaction()
+put(p, 'abort around')
+q.begin_transaction()
+put(q, 'abort within')
+q.abort_transaction()
+put(p, 'abort around')
+p.abort_transaction()
+q.begin_transaction()
+put(q, 'commit 7 0')
+q.commit_transaction()
 """
 
 
@@ -335,13 +352,13 @@ class Tests:
         assert done.returncode == 0, done.stderr
         c = self.consumer(isolation_level="read_committed")
         c.assign((topic, 0, 0))
-        want = [b"commit %d %d" % (i, k) for i in (0, 2, 4) for k in range(5)]
-        assert [r[5] for r in read(c, 15)] == want
+        want = [b"commit %d %d" % (i, k) for i in (0, 2, 4) for k in range(5)] + [b"commit 7 0"]
+        assert [r[5] for r in read(c, 16)] == want
         until(lambda: not c.poll(100) and c.lag(topic, 0) == 0)
         c.close()
         c = self.consumer()
         c.assign((topic, 0, 0))
-        assert len(read(c, 30)) == 30
+        assert len(read(c, 34)) == 34
         c.close()
 
     def interrupt(self):
