@@ -41,7 +41,9 @@ class Stage(Cluster):
         super().__init__(brokers, start=False, properties={
             "min.insync.replicas": 2, "unclean.leader.election.enable": "false", "auto.create.topics.enable": "false",
             "log.segment.bytes": MB, "replica.lag.time.max.ms": 5000, "pg_broker.report.interval.ms": 1000,
-            "log.segment.delete.delay.ms": 1000, **(properties or {})}, pg_settings={"wal_level": "replica", "fsync": "off"})
+            "log.segment.delete.delay.ms": 1000, "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+            **(properties or {})}, pg_settings={"wal_level": "replica", "fsync": "off"},
+            broker_properties={n + 1: {"broker.rack": name} for n, name in enumerate(self.nodes[:brokers])})
         try:
             self.standby = local_pg.make_standby(self) if with_standby else None
             self.broker_conninfo = local_pg.conninfo(self)

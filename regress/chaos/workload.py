@@ -102,18 +102,20 @@ class Sender(threading.Thread):
 
 
 class Reader(threading.Thread):
-    """Notes what it is given in `seen`, and what is not what was given before.  `again`: from the start each time."""
+    """Notes what it is given in `seen`, and what is not what was given before.  `again`: from the start each time.  The
+    replica in its rack gives it while that is in sync, the leader otherwise."""
 
-    def __init__(self, options, again):
+    def __init__(self, options, again, rack):
         super().__init__(daemon=True)
-        self.options, self.again = options, again
+        self.options, self.again, self.rack = options, again, rack
         self.count = self.passes = 0
         self.next = {}
 
     def consumer(self):
         consumer = ck.Consumer({**PATIENCE, "bootstrap.servers": self.options.bootstrap, "group.id": "unused", "check.crcs": True,
                                 "enable.auto.commit": False, "auto.offset.reset": "error", "enable.partition.eof": self.again,
-                                "fetch.wait.max.ms": 200, "fetch.error.backoff.ms": 50, "queued.max.messages.kbytes": 4096})
+                                "fetch.wait.max.ms": 200, "fetch.error.backoff.ms": 50, "queued.max.messages.kbytes": 4096,
+                                "client.rack": self.rack})
         self.next = dict.fromkeys(range(self.options.partitions), 0)
         consumer.assign([ck.TopicPartition(self.options.topic, p, 0) for p in self.next])
         return consumer
@@ -172,7 +174,7 @@ def figures(senders, readers, options):
 def main(argv):
     options = Options(argv)
     senders = [Sender(n, SAFE, options, options.rate / 3) for n in IDEMPOTENT] + [Sender(RELAXED, LOOSE, options, options.rate / 3)]
-    readers = [Reader(options, again=False), Reader(options, again=True)]
+    readers = [Reader(options, again=False, rack="b1"), Reader(options, again=True, rack="b2")]
     watcher = Watcher(options)
     for thread in (*senders, *readers, watcher):
         thread.start()
