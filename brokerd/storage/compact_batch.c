@@ -1,5 +1,6 @@
 #include "brokerd/storage/compact_batch.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "wire/record.h"
@@ -21,6 +22,7 @@ compact_filter_free(CompactFilter *f)
 {
 	wire_writer_free(&f->scratch);
 	wire_writer_free(&f->packed);
+	free(f->stays);
 }
 
 static CompactOutcome
@@ -119,6 +121,20 @@ typedef struct Survey
 	int64_t max_timestamp;
 } Survey;
 
+static bool
+room_for(CompactFilter *f, int32_t count)
+{
+	bool *larger;
+
+	if (count <= f->stays_cap)
+		return true;
+	if ((larger = realloc(f->stays, sizeof(*larger) * (size_t) count)) == NULL)
+		return false;
+	f->stays = larger;
+	f->stays_cap = count;
+	return true;
+}
+
 static CompactOutcome
 survey(CompactFilter *f, const uint8_t *batch, RecordIter it, Survey *s)
 {
@@ -126,12 +142,15 @@ survey(CompactFilter *f, const uint8_t *batch, RecordIter it, Survey *s)
 	Record r;
 
 	*s = (Survey){.max_timestamp = -1};
+	if (!room_for(f, batch_count(batch)))
+		return COMPACT_NO_MEMORY;
 	while (record_next(&it, &r))
 	{
 		int stay = offset_fits(batch, &r, &next) ? stays(f, batch, &r) : -2;
 
 		if (stay < 0)
 			return stay == -1 ? COMPACT_NO_MEMORY : COMPACT_BAD;
+		f->stays[s->kept + s->dropped] = stay > 0;
 		if (stay == 0)
 		{
 			s->dropped++;
@@ -177,20 +196,15 @@ own_time(const uint8_t *batch, const uint8_t *start, const uint8_t *end)
 }
 
 static CompactOutcome
-put_records(CompactFilter *f, const uint8_t *batch, RecordIter it, bool new_horizon, int64_t base_time,
+put_records(const CompactFilter *f, const uint8_t *batch, RecordIter it, bool new_horizon, int64_t base_time,
 			WireWriter *w)
 {
-	int64_t keyless = f->keyless;
 	const uint8_t *start = it.p;
 	Record r;
 
-	for (; record_next(&it, &r); start = r.end)
+	for (int32_t i = 0; record_next(&it, &r); start = r.end, i++)
 	{
-		int stay = stays(f, batch, &r);
-
-		if (stay < 0)
-			return COMPACT_NO_MEMORY;
-		if (stay == 0)
+		if (!f->stays[i])
 			continue;
 		if (new_horizon)
 			put_with_time(w, start, r.end,
@@ -198,7 +212,6 @@ put_records(CompactFilter *f, const uint8_t *batch, RecordIter it, bool new_hori
 		else
 			wire_put_bytes(w, start, (size_t) (r.end - start));
 	}
-	f->keyless = keyless; /* counted by the survey */
 	return w->failed ? COMPACT_NO_MEMORY : COMPACT_CHANGED;
 }
 

@@ -40,6 +40,8 @@ typedef struct CompactFilter
 	int64_t delete_retention_ms; /* delete.retention.ms */
 	WireWriter scratch;          /* decompressed records; wire_writer_init() */
 	WireWriter packed;
+	bool *stays; /* of the batch's records, as the look at them before anything is written has found */
+	int32_t stays_cap;
 	/* counted up */
 	int64_t records;
 	int64_t kept;

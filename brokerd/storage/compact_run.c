@@ -67,20 +67,50 @@ scan_failed(CompactJob *j, const BatchScan *sc, int at, ScanResult r)
 	return false;
 }
 
+/*
+ * A descriptor of its own, closed after each walk: a log may have more segments than a process may open files.  ENOENT:
+ * the segment was retired, or the log is gone.
+ */
+static int
+open_source(const CompactJob *j, int at)
+{
+	const LogSegment *s = j->sources[at].segment;
+	LogManager *m = j->log->m;
+	char path[STORAGE_PATH_MAX];
+	int fd = -1, error = ENOENT;
+
+	pthread_rwlock_rdlock(&m->path_lock);
+	if (!atomic_load(&j->log->dead))
+	{
+		if (segment_path(s, ".log", path, sizeof(path)) >= 0)
+			fd = open(path, O_RDONLY | O_CLOEXEC);
+		error = errno;
+	}
+	pthread_rwlock_unlock(&m->path_lock);
+	errno = error;
+	return fd;
+}
+
+static void
+source_failed(CompactJob *j)
+{
+	compact_fail(j, errno == ENOENT ? ECANCELED : errno);
+}
+
 /* Every batch of a source, whole and checked. */
 static bool
 walk(CompactJob *j, int at, BatchFn fn, void *ctx)
 {
 	const CompactSource *src = &j->sources[at];
 	int64_t next = src->segment->base_offset;
-	int fd = segment_fd(src->segment, false, NULL);
+	int fd = open_source(j, at);
 	bool ok = true;
 	BatchScan sc;
 	ScanResult r;
 
 	if (fd < 0)
 	{
-		compact_fail(j, errno);
+		source_failed(j);
 		return false;
 	}
 	scan_init(&sc, fd, 0, src->size, SCAN_WHOLE);
@@ -105,6 +135,7 @@ walk(CompactJob *j, int at, BatchFn fn, void *ctx)
 		}
 	}
 	scan_free(&sc);
+	close(fd);
 	return ok;
 }
 
@@ -188,6 +219,8 @@ flush(CompactJob *j, Output *o)
 		compact_fail(j, errno);
 		return false;
 	}
+	/* Piece by piece, or the sync at the end would be a long one, and those of others wait behind it. */
+	sync_file_range(o->fd, o->buf_pos, (off_t) o->buf.len, SYNC_FILE_RANGE_WRITE);
 	o->buf_pos += (int64_t) o->buf.len;
 	wire_writer_reset(&o->buf);
 	return true;
@@ -203,7 +236,7 @@ put(CompactJob *j, Output *o, const uint8_t *data, size_t len)
 	return false;
 }
 
-/* A compaction makes space in the end; until then it takes what others may need now. */
+/* A compaction makes space in the end; until then it takes what others may need now: a hundredth is left to them. */
 static bool
 has_space(const CompactJob *j, int dir_fd)
 {
@@ -212,17 +245,41 @@ has_space(const CompactJob *j, int dir_fd)
 
 	for (int i = j->first; i < j->first + j->n; i++)
 		need += j->sources[i].size;
-	return fstatvfs(dir_fd, &fs) != 0 || (int64_t) (fs.f_bavail * fs.f_frsize) > need;
+	if (fstatvfs(dir_fd, &fs) != 0)
+		return true;
+	need += (int64_t) (fs.f_blocks / 100 * fs.f_frsize);
+	return (int64_t) (fs.f_bavail * fs.f_frsize) > need;
+}
+
+static bool
+copy_start(CompactJob *j, Output *o, int64_t len)
+{
+	int in = open_source(j, j->first);
+	uint8_t *data = malloc(WRITE_BYTES);
+	bool ok = in >= 0 && data != NULL;
+
+	while (ok && o->buf_pos < len)
+	{
+		size_t n = len - o->buf_pos < (int64_t) WRITE_BYTES ? (size_t) (len - o->buf_pos) : WRITE_BYTES;
+
+		errno = 0;
+		ok = file_pread_all(in, data, n, o->buf_pos) == (ssize_t) n &&
+			 file_pwrite_all(o->fd, data, n, o->buf_pos);
+		o->buf_pos += (int64_t) n;
+	}
+	if (!ok)
+		source_failed(j);
+	if (in >= 0)
+		close(in);
+	free(data);
+	return ok;
 }
 
 /* What stays of the one source up to the first change is copied as it is. */
 static bool
 begin(CompactJob *j, Output *o, int64_t unchanged)
 {
-	int in = segment_fd(j->sources[j->first].segment, false, NULL);
-	uint8_t *data;
 	char name[64];
-	bool ok = true;
 
 	if (!has_space(j, o->dir_fd))
 	{
@@ -231,24 +288,10 @@ begin(CompactJob *j, Output *o, int64_t unchanged)
 	}
 	cleaned_name(j, ".log", name, sizeof(name));
 	o->fd = openat(o->dir_fd, name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	if (in < 0 || o->fd < 0 || (data = malloc(WRITE_BYTES)) == NULL)
-	{
-		compact_fail(j, errno);
-		return false;
-	}
-	while (ok && o->buf_pos < unchanged)
-	{
-		size_t n =
-			unchanged - o->buf_pos < (int64_t) WRITE_BYTES ? (size_t) (unchanged - o->buf_pos) : WRITE_BYTES;
-
-		ok = file_pread_all(in, data, n, o->buf_pos) == (ssize_t) n &&
-			 file_pwrite_all(o->fd, data, n, o->buf_pos);
-		o->buf_pos += (int64_t) n;
-	}
-	if (!ok)
-		compact_fail(j, errno);
-	free(data);
-	return ok;
+	if (o->fd >= 0)
+		return unchanged == 0 || copy_start(j, o, unchanged);
+	compact_fail(j, errno);
+	return false;
 }
 
 /* Does the batch have to stay, without records if need be? */
@@ -387,12 +430,13 @@ write_indexes(CompactJob *j, int dir_fd)
 static void
 keep_age(const CompactJob *j, int fd)
 {
-	int old = segment_fd(j->sources[j->first + j->n - 1].segment, false, NULL);
+	int old = open_source(j, j->first + j->n - 1);
 	struct stat st;
 
-	if (old < 0 || fstat(old, &st) != 0)
-		return;
-	(void) futimens(fd, (struct timespec[]){st.st_atim, st.st_mtim});
+	if (old >= 0 && fstat(old, &st) == 0)
+		(void) futimens(fd, (struct timespec[]){st.st_atim, st.st_mtim});
+	if (old >= 0)
+		close(old);
 }
 
 /* What was written is read once more before it may replace anything: every batch whole, offsets rising, all there. */
