@@ -1,5 +1,5 @@
 """The logs of a partition on its replicas, byte for byte.  Segments may roll at different offsets, so batches are
-compared and not files."""
+compared and not files.  Not for compacted topics: each replica compacts for itself."""
 import glob
 import os
 import struct
