@@ -220,6 +220,35 @@ test_cut_while_mapped(void)
 	harness_remove(h.dir);
 }
 
+/* Cut below what was cleaned: the checkpoint that says more is off the disk before the log is cut, whatever comes then. */
+static void
+test_checkpoint_first(void)
+{
+	Harness h;
+	Model m = {0};
+	Log *log;
+	Err err = {0};
+	int64_t cleaned;
+
+	compact_init(&h, "mark");
+	harness_open(&h);
+	model_log(&h, &m, &log, 200);
+	settle(&h, log);
+	cleaned = log->cleaned_end;
+	harness_close(&h);
+	ok(size_of(harness_path(&h, "", "cleaner-offset-checkpoint")) > 0, "what was cleaned is kept");
+	harness_open(&h);
+	log = harness_log(&h, "t", 0);
+	is_int(log->cleaned_end, cleaned, "and read");
+	is_int(log_truncate(log, cleaned / 2, &err), true, "the log is cut below it");
+	is_int(log->cleaned_end, cleaned / 2, "no more than that is clean");
+	is_int(size_of(harness_path(&h, "", "cleaner-offset-checkpoint")), -1,
+		   "and nothing on the disk says otherwise");
+	harness_close(&h);
+	model_free(&m);
+	harness_remove(h.dir);
+}
+
 /* The log goes, is set aside, starts anew, or the process stops. */
 static void
 test_log_goes(void)
@@ -291,6 +320,7 @@ main(void)
 	test_reads_meanwhile();
 	test_truncation();
 	test_cut_while_mapped();
+	test_checkpoint_first();
 	test_log_goes();
 	return tap_done();
 }
