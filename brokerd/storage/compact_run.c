@@ -446,7 +446,7 @@ check_made(CompactJob *j, const Output *o)
 	const LogSegment *s = j->made;
 	int64_t next = s->base_offset, kept = 0, batches = 0;
 	BatchScan sc;
-	ScanResult r;
+	ScanResult r = SCAN_ERROR;
 	bool ok = true;
 
 	scan_init(&sc, o->fd, 0, s->size, SCAN_WHOLE);
