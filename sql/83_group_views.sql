@@ -11,7 +11,7 @@ $$;
 -- committed offset where that is higher and newer than the report.
 CREATE VIEW broker_internal.offset_states AS
 	SELECT k.group_no, g.group_id, k.topic_id, coalesce(t.topic, k.topic) AS topic, k.partition, f.committed_offset, f.leader_epoch, r.log_start_offset,
-		CASE WHEN f.committed_offset > r.high_watermark AND f.committed_at > b.reported_at THEN f.committed_offset ELSE r.high_watermark END AS end_offset,
+		e.end_offset, e.end_offset - greatest(f.committed_offset, CASE WHEN f.committed_offset IS NOT NULL THEN r.log_start_offset END) AS lag,
 		f.metadata, f.committed_at, m.member_id, m.client_id, m.client_host, b.reported_at, t.topic_id IS NULL AS no_topic,
 		g.empty_since, g.protocol_type, g.state
 	FROM (SELECT group_no, topic_id, partition, NULL::text AS topic FROM broker_internal.offsets
@@ -25,11 +25,12 @@ CREATE VIEW broker_internal.offset_states AS
 		LEFT JOIN broker_internal.partition_reports r ON r.topic_id = k.topic_id AND r.partition = k.partition AND r.broker_id = q.leader
 		LEFT JOIN broker_internal.broker_reports b ON b.broker_id = q.leader
 		LEFT JOIN LATERAL (SELECT x.member_id, x.client_id, x.client_host FROM broker_internal.group_members x
-			WHERE x.group_no = k.group_no AND x.partitions -> t.topic @> to_jsonb(k.partition) LIMIT 1) m ON true;
+			WHERE x.group_no = k.group_no AND x.partitions -> t.topic @> to_jsonb(k.partition) LIMIT 1) m ON true
+		CROSS JOIN LATERAL (SELECT CASE WHEN f.committed_offset > r.high_watermark AND f.committed_at > b.reported_at THEN f.committed_offset ELSE r.high_watermark END AS end_offset) e;
 
 CREATE VIEW broker.group_offsets WITH (security_barrier) AS
 	SELECT s.group_id, s.topic, s.partition, s.committed_offset, s.leader_epoch, s.log_start_offset, s.end_offset,
-		s.end_offset - greatest(s.committed_offset, CASE WHEN s.committed_offset IS NOT NULL THEN s.log_start_offset END) AS lag,
+		s.lag,
 		CASE WHEN s.no_topic THEN 'no_topic' WHEN o.resetting THEN 'resetting' WHEN s.committed_offset IS NULL THEN 'no_commit' WHEN s.end_offset IS NULL THEN 'unknown'
 			WHEN s.committed_offset < s.log_start_offset THEN 'expired' WHEN s.committed_offset > s.end_offset THEN 'ahead' ELSE 'ok' END AS offset_state,
 		CASE WHEN position('\x00'::bytea IN s.metadata) > 0 THEN encode(s.metadata, 'escape') ELSE convert_from(s.metadata, 'UTF8') END AS metadata,
@@ -48,10 +49,9 @@ CREATE VIEW broker.groups WITH (security_barrier) AS
 		o.reported_at, clock_timestamp() - o.reported_at AS report_age
 	FROM broker_internal.groups g LEFT JOIN broker_internal.slots l ON l.slot = g.slot
 		LEFT JOIN (SELECT group_no, count(*) AS members FROM broker_internal.group_members GROUP BY 1) m ON m.group_no = g.group_no
-		LEFT JOIN (SELECT s.group_no, count(DISTINCT s.topic) AS topics, sum(x.lag)::bigint AS lag, max(x.lag) AS max_lag, count(*) FILTER (WHERE x.lag IS NULL) AS lag_unknown,
+		LEFT JOIN (SELECT s.group_no, count(DISTINCT s.topic) AS topics, sum(s.lag)::bigint AS lag, max(s.lag) AS max_lag, count(*) FILTER (WHERE s.lag IS NULL) AS lag_unknown,
 				max(s.committed_at) AS last_commit_at, min(s.reported_at) AS reported_at
 			FROM broker_internal.offset_states s
-				CROSS JOIN LATERAL (SELECT s.end_offset - greatest(s.committed_offset, CASE WHEN s.committed_offset IS NOT NULL THEN s.log_start_offset END) AS lag) x
 			GROUP BY 1) o ON o.group_no = g.group_no
 		LEFT JOIN LATERAL (SELECT started_at, duration, reason FROM broker_internal.rebalances x WHERE x.group_no = g.group_no ORDER BY x.started_at DESC LIMIT 1) r ON true
 		LEFT JOIN (SELECT group_no, count(*) AS n FROM broker_internal.rebalances WHERE started_at > now() - interval '1 hour' GROUP BY 1) h ON h.group_no = g.group_no
@@ -64,7 +64,7 @@ CREATE VIEW broker.group_members WITH (security_barrier) AS
 		o.reported_at, clock_timestamp() - o.reported_at AS report_age
 	FROM broker_internal.group_members m JOIN broker_internal.groups g USING (group_no)
 		LEFT JOIN (SELECT s.group_no, s.member_id, min(s.reported_at) AS reported_at,
-				sum(s.end_offset - greatest(s.committed_offset, CASE WHEN s.committed_offset IS NOT NULL THEN s.log_start_offset END))::bigint AS lag
+				sum(s.lag)::bigint AS lag
 			FROM broker_internal.offset_states s GROUP BY 1, 2) o ON o.group_no = m.group_no AND o.member_id = m.member_id
 	WHERE (SELECT broker_internal.can_view());
 
@@ -78,7 +78,7 @@ CREATE VIEW broker_internal.group_problems AS
 	SELECT 'warning' AS severity, u.since, 'group ' || u.group_id AS object,
 		format('%s records behind, and without a member or a commit for %s min', u.behind, round(extract(epoch FROM clock_timestamp() - u.since) / 60)) AS problem,
 		format('Start its consumers, or broker.delete_group(%L) when nobody needs it.', u.group_id) AS hint
-	FROM (SELECT s.group_id, greatest(min(s.empty_since), max(s.committed_at)) AS since, sum(greatest(s.end_offset - greatest(s.committed_offset, s.log_start_offset), 0)) AS behind
+	FROM (SELECT s.group_id, greatest(min(s.empty_since), max(s.committed_at)) AS since, sum(greatest(s.lag, 0)) AS behind
 		FROM broker_internal.offset_states s WHERE s.state = 'empty' AND s.committed_offset IS NOT NULL AND NOT s.no_topic GROUP BY s.group_no, s.group_id) u
 	WHERE u.behind > 0 AND u.since < clock_timestamp() - interval '5 min'
 	UNION ALL

@@ -405,13 +405,9 @@ write_indexes(CompactJob *j, int dir_fd)
 {
 	LogSegment *s = j->made;
 	int n, ntimes;
-	uint8_t *data;
+	uint8_t *data = index_encode_all(s, &n, &ntimes);
 	bool ok;
 
-	index_add_last_time(s);
-	n = s->tail == NULL ? 0 : s->tail->n;
-	ntimes = s->tail == NULL ? 0 : s->tail->ntimes;
-	data = index_encode(s, n, ntimes);
 	ok = data != NULL && write_file(j, dir_fd, ".index", data, (size_t) n * 8) &&
 		 write_file(j, dir_fd, ".timeindex", data + (size_t) n * 8, (size_t) ntimes * 12);
 	free(data);
@@ -485,9 +481,9 @@ remove_cleaned(const CompactJob *j, int dir_fd)
 {
 	char name[64];
 
-	for (int i = 0; i < COMPACT_MADE_FILES; i++)
+	for (int i = 0; i < SEGMENT_FILES; i++)
 	{
-		cleaned_name(j, compact_suffixes[i], name, sizeof(name));
+		cleaned_name(j, segment_suffixes[i], name, sizeof(name));
 		unlinkat(dir_fd, name, 0);
 	}
 }

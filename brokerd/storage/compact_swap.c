@@ -16,9 +16,6 @@
 #include "brokerd/storage/scan.h"
 #include "wire/batch.h"
 
-const char *const compact_suffixes[COMPACT_SEGMENT_FILES] = {".log", ".index", ".timeindex", ".txnindex",
-															 ".snapshot"};
-
 /* ---- the swap ---- */
 
 /* False: errno.  A file that is not there need not be renamed. */
@@ -34,12 +31,12 @@ rename_made(const CompactJob *j, int dir_fd, const char *from_end, const char *t
 {
 	int64_t base = j->sources[j->first].segment->base_offset;
 
-	for (int i = 0; i < COMPACT_MADE_FILES; i++)
+	for (int i = 0; i < SEGMENT_FILES; i++)
 	{
 		char from[80], to[80];
 
-		snprintf(from, sizeof(from), "%020" PRId64 "%s%s", base, compact_suffixes[i], from_end);
-		snprintf(to, sizeof(to), "%020" PRId64 "%s%s", base, compact_suffixes[i], to_end);
+		snprintf(from, sizeof(from), "%020" PRId64 "%s%s", base, segment_suffixes[i], from_end);
+		snprintf(to, sizeof(to), "%020" PRId64 "%s%s", base, segment_suffixes[i], to_end);
 		if (!rename_at(dir_fd, from, to))
 			return false;
 	}
@@ -51,15 +48,15 @@ static bool
 move_source(CompactJob *j, int dir_fd, int at)
 {
 	CompactSource *src = &j->sources[at];
-	int files = at == j->first ? COMPACT_SEGMENT_FILES - 1 : COMPACT_SEGMENT_FILES;
+	int files = at == j->first ? SEGMENT_FILES_AND_SNAPSHOT - 1 : SEGMENT_FILES_AND_SNAPSHOT;
 
 	for (int i = 0; i < files; i++)
 	{
 		char from[80], to[100];
 
-		snprintf(from, sizeof(from), "%020" PRId64 "%s", src->segment->base_offset, compact_suffixes[i]);
+		snprintf(from, sizeof(from), "%020" PRId64 "%s", src->segment->base_offset, segment_suffixes[i]);
 		snprintf(to, sizeof(to), "%020" PRId64 ".c%" PRIu64 "%s.deleted", src->segment->base_offset,
-				 src->moved, compact_suffixes[i]);
+				 src->moved, segment_suffixes[i]);
 		if (!rename_at(dir_fd, from, to))
 			return false;
 	}
@@ -141,25 +138,13 @@ typedef struct Found
 	bool any;              /* something was removed or renamed */
 } Found;
 
-static bool
-ends_with(const char *s, const char *end)
-{
-	size_t n = strlen(s), k = strlen(end);
-
-	return n >= k && strcmp(s + n - k, end) == 0;
-}
-
 /* -1: the name begins with no offset. */
 static int64_t
 base_of(const char *name)
 {
 	int64_t base;
 
-	if (strspn(name, "0123456789") != 20)
-		return -1;
-	errno = 0;
-	base = strtoll(name, NULL, 10);
-	return errno != 0 ? -1 : base;
+	return file_name_offset(name, &base) == NULL ? -1 : base;
 }
 
 static void
@@ -186,14 +171,14 @@ look(DIR *dh, Found *f)
 	rewinddir(dh);
 	while ((e = readdir(dh)) != NULL)
 	{
-		if (ends_with(e->d_name, CLEANED_SUFFIX))
+		if (file_name_ends(e->d_name, CLEANED_SUFFIX))
 		{
 			int64_t base = base_of(e->d_name);
 
 			if (base >= 0 && base < f->least_cleaned)
 				f->least_cleaned = base;
 		}
-		else if (ends_with(e->d_name, SWAP_SUFFIX) && base_of(e->d_name) >= 0)
+		else if (file_name_ends(e->d_name, SWAP_SUFFIX) && base_of(e->d_name) >= 0)
 		{
 			char **larger = realloc(f->swaps, sizeof(*larger) * (size_t) (f->nswaps + 1));
 
@@ -237,7 +222,7 @@ drop_cleaned(DIR *dh, int dir_fd, Found *f)
 
 	rewinddir(dh);
 	while ((e = readdir(dh)) != NULL)
-		if (ends_with(e->d_name, CLEANED_SUFFIX) && !remove_at(dir_fd, e->d_name, f))
+		if (file_name_ends(e->d_name, CLEANED_SUFFIX) && !remove_at(dir_fd, e->d_name, f))
 			return false;
 	return true;
 }
@@ -317,16 +302,16 @@ drop_replaced(DIR *dh, int dir_fd, Found *f)
 		if (base < f->from || base >= f->to || strcmp(e->d_name + 20, ".log") != 0)
 			continue;
 		/* Some of the new names are there already, when this start is not the first: only what has no successor. */
-		for (int i = COMPACT_SEGMENT_FILES - 1; i >= 0; i--)
+		for (int i = SEGMENT_FILES_AND_SNAPSHOT - 1; i >= 0; i--)
 		{
 			struct stat st;
 
-			if (base == f->from && i == COMPACT_SEGMENT_FILES - 1)
+			if (base == f->from && i == SEGMENT_FILES_AND_SNAPSHOT - 1)
 				continue; /* the snapshot at its first offset is the new segment's */
-			snprintf(name, sizeof(name), "%020" PRId64 "%s" SWAP_SUFFIX, base, compact_suffixes[i]);
+			snprintf(name, sizeof(name), "%020" PRId64 "%s" SWAP_SUFFIX, base, segment_suffixes[i]);
 			if (fstatat(dir_fd, name, &st, 0) == 0)
 				continue; /* renamed over it */
-			snprintf(name, sizeof(name), "%020" PRId64 "%s", base, compact_suffixes[i]);
+			snprintf(name, sizeof(name), "%020" PRId64 "%s", base, segment_suffixes[i]);
 			if (!remove_at(dir_fd, name, f))
 				return false;
 		}
@@ -374,7 +359,8 @@ end_swaps(DIR *dh, int dir_fd, Found *f, char *why, size_t cap)
 	if (!drop_empty(dir_fd, f))
 		return false;
 	for (int i = 0; i < f->nswaps; i++)
-		if (ends_with(f->swaps[i], ".log" SWAP_SUFFIX) && !measure_swap(dir_fd, f->swaps[i], f, why, cap))
+		if (file_name_ends(f->swaps[i], ".log" SWAP_SUFFIX) &&
+			!measure_swap(dir_fd, f->swaps[i], f, why, cap))
 			return false;
 	if (f->nswaps == 0)
 		return true;

@@ -25,9 +25,4 @@
  * `*damaged`: no other start will find it better. */
 bool compact_recover(Log *log, char *why, size_t cap, bool *damaged) __attribute__((warn_unused_result));
 
-/* The files that a segment may have, as suffixes; those that compaction makes come first. */
-#define COMPACT_MADE_FILES    4
-#define COMPACT_SEGMENT_FILES 5
-extern const char *const compact_suffixes[COMPACT_SEGMENT_FILES];
-
 #endif

@@ -110,12 +110,11 @@ shrink_and_unlink(Deleter *d, const char *path)
 static bool
 delete_segment(Deleter *d, const char *base)
 {
-	static const char *const suffixes[] = {".log", ".index", ".timeindex", ".txnindex", ".snapshot"};
 	char path[STORAGE_PATH_MAX];
 
-	for (int i = 0; i < (int) (sizeof(suffixes) / sizeof(suffixes[0])); i++)
+	for (int i = 0; i < SEGMENT_FILES_AND_SNAPSHOT; i++)
 	{
-		snprintf(path, sizeof(path), "%s%s.deleted", base, suffixes[i]);
+		snprintf(path, sizeof(path), "%s%s.deleted", base, segment_suffixes[i]);
 		if (!shrink_and_unlink(d, path))
 			return false;
 	}

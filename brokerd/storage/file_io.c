@@ -118,6 +118,12 @@ file_sync_at(int dir_fd, const char *name)
 }
 
 bool
+file_sync_if_there(int dir_fd, const char *name)
+{
+	return file_sync_at(dir_fd, name) || errno == ENOENT;
+}
+
+bool
 file_sync_parent(const char *path)
 {
 	char dir[4096];
@@ -212,4 +218,24 @@ text_free(TextBuf *t)
 {
 	free(t->s);
 	*t = (TextBuf){0};
+}
+
+bool
+file_name_ends(const char *name, const char *end)
+{
+	size_t n = strlen(name), k = strlen(end);
+
+	return n >= k && strcmp(name + n - k, end) == 0;
+}
+
+const char *
+file_name_offset(const char *name, int64_t *offset)
+{
+	char *end;
+
+	if (strspn(name, "0123456789") != 20)
+		return NULL;
+	errno = 0;
+	*offset = strtoll(name, &end, 10);
+	return errno != 0 ? NULL : end;
 }

@@ -23,8 +23,15 @@ bool file_replace(const char *path, const void *data, size_t len, bool sync);
 /* The same in a folder that is open, whatever its name is by now. */
 bool file_replace_at(int dir_fd, const char *name, const void *data, size_t len, bool sync);
 bool file_sync_at(int dir_fd, const char *name);
-bool file_sync_path(const char *path); /* fsync of a file or folder */
+bool file_sync_if_there(int dir_fd, const char *name); /* true also when there is no such file */
+bool file_sync_path(const char *path);                 /* fsync of a file or folder */
 bool file_sync_parent(const char *path);
+
+/* ---- names ---- */
+
+bool file_name_ends(const char *name, const char *end);
+/* "00000000000000000042.log": 42 and ".log"; NULL: no such name. */
+const char *file_name_offset(const char *name, int64_t *offset);
 
 /* Text that grows; `failed` sticks. */
 typedef struct TextBuf

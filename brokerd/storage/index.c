@@ -95,15 +95,9 @@ index_undo(LogSegment *s, int32_t entries, int32_t times)
 		s->tail->ntimes = times > s->time_entries ? times - s->time_entries : 0;
 }
 
-/* The greatest timestamp of the segment ends its time index. */
-void
-index_add_last_time(LogSegment *s)
-{
-	add_time(s);
-}
-
-void *
-index_encode(const LogSegment *s, int n, int ntimes)
+/* The oldest in memory. */
+static void *
+encode(const LogSegment *s, int n, int ntimes)
 {
 	const IndexTail *t = s->tail;
 	uint8_t *data = malloc((size_t) n * OFFSET_ENTRY + (size_t) ntimes * TIME_ENTRY + 1), *p = data;
@@ -121,6 +115,15 @@ index_encode(const LogSegment *s, int n, int ntimes)
 	return data;
 }
 
+void *
+index_encode_all(LogSegment *s, int *n, int *ntimes)
+{
+	add_time(s);
+	*n = s->tail == NULL ? 0 : s->tail->n;
+	*ntimes = s->tail == NULL ? 0 : s->tail->ntimes;
+	return encode(s, *n, *ntimes);
+}
+
 WriteOp *
 index_make_op(LogSegment *s, bool final)
 {
@@ -130,7 +133,7 @@ index_make_op(LogSegment *s, bool final)
 
 	if (final)
 	{
-		index_add_last_time(s);
+		add_time(s); /* the greatest of the segment ends its time index */
 		t = s->tail;
 	}
 	else if (t == NULL || s->index_pending || (t->n < TAIL_FLUSH && t->ntimes < TAIL_FLUSH))
@@ -143,7 +146,7 @@ index_make_op(LogSegment *s, bool final)
 	op->ntimes = ntimes;
 	op->at_entry = s->index_entries;
 	op->at_time = s->time_entries;
-	op->payload = index_encode(s, n, ntimes);
+	op->payload = encode(s, n, ntimes);
 	s->index_pending = true;
 	return op;
 }

@@ -37,8 +37,8 @@ void index_undo(LogSegment *s, int32_t entries, int32_t times);
 WriteOp *index_make_op(LogSegment *s, bool final);
 void index_written(LogSegment *s, const WriteOp *op);
 /* The parts of it, for recovery, which writes the files itself. */
-void index_add_last_time(LogSegment *s);
-void *index_encode(const LogSegment *s, int n, int ntimes);        /* the oldest in memory; malloc'ed */
+/* All that is in memory, ended by the greatest timestamp: entries, then times.  malloc'ed. */
+void *index_encode_all(LogSegment *s, int *n, int *ntimes);
 void index_advance(LogSegment *s, int32_t entries, int32_t times); /* this many are in the files now */
 void index_free_tail(LogSegment *s);
 

@@ -279,6 +279,15 @@ void log_resume(Log *log); /* the full disk has space again, nothing of the log 
 /* Any thread.  The log's folder, open; it stays the right one when the log is deleted and another gets its
  * name.  -1 with errno, ENOENT when the log is deleted. */
 int log_open_dir(Log *log);
+/* The files that a segment may have, by what their names end in: the records, their indexes, and the producers' snapshot at
+ * its first offset, which is not part of it. */
+enum
+{
+	SEGMENT_INDEXES = 1, /* from here on */
+	SEGMENT_FILES = 4,
+	SEGMENT_FILES_AND_SNAPSHOT = 5
+};
+extern const char *const segment_suffixes[SEGMENT_FILES_AND_SNAPSHOT];
 void segment_file_name(const LogSegment *s, const char *suffix, char *out, size_t cap);
 int log_path(const Log *log, const char *file, char *out, size_t cap); /* length, or -1 too long */
 

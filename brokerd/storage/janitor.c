@@ -269,7 +269,6 @@ typedef struct SealJob
 static void
 seal_run(Job *job)
 {
-	static const char *const suffixes[] = {".index", ".timeindex", ".txnindex"};
 	SealJob *j = (SealJob *) job;
 	char name[64];
 	int dir_fd = log_open_dir(j->log);
@@ -277,10 +276,10 @@ seal_run(Job *job)
 	if (dir_fd < 0)
 		return;
 	j->ok = true;
-	for (int i = 0; i < (int) (sizeof(suffixes) / sizeof(suffixes[0])); i++)
+	for (int i = SEGMENT_INDEXES; i < SEGMENT_FILES; i++)
 	{
-		segment_file_name(j->segment, suffixes[i], name, sizeof(name));
-		if (!file_sync_at(dir_fd, name) && errno != ENOENT)
+		segment_file_name(j->segment, segment_suffixes[i], name, sizeof(name));
+		if (!file_sync_if_there(dir_fd, name))
 			j->ok = false;
 	}
 	snprintf(name, sizeof(name), "%020" PRId64 ".snapshot", j->snapshot_offset);

@@ -71,27 +71,6 @@ compare_offsets(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* "00000000000000000042.log": 42 and ".log". */
-static const char *
-file_offset(const char *name, int64_t *offset)
-{
-	char *end;
-
-	if (strspn(name, "0123456789") != 20)
-		return NULL;
-	errno = 0;
-	*offset = strtoll(name, &end, 10);
-	return errno != 0 ? NULL : end;
-}
-
-static bool
-ends_with(const char *s, const char *end)
-{
-	size_t n = strlen(s), k = strlen(end);
-
-	return n >= k && strcmp(s + n - k, end) == 0;
-}
-
 static bool
 read_folder(Log *log, Folder *f)
 {
@@ -108,10 +87,10 @@ read_folder(Log *log, Folder *f)
 	while ((e = readdir(dh)) != NULL)
 	{
 		int64_t offset;
-		const char *suffix = file_offset(e->d_name, &offset);
+		const char *suffix = file_name_offset(e->d_name, &offset);
 
 		/* Half done deletions and replacements of an earlier process. */
-		if (ends_with(e->d_name, ".deleted") || ends_with(e->d_name, ".tmp"))
+		if (file_name_ends(e->d_name, ".deleted") || file_name_ends(e->d_name, ".tmp"))
 		{
 			log_path(log, e->d_name, path, sizeof(path));
 			unlink(path);
@@ -406,12 +385,11 @@ check_continues(Log *log, int i, int64_t cleaned_end)
 		}
 	while (log->nsegments > i + 1)
 	{
-		static const char *const suffixes[] = {".log", ".index", ".timeindex", ".txnindex"};
 		LogSegment *gone = log_active(log);
 		char path[STORAGE_PATH_MAX];
 
-		for (int k = 0; k < 4; k++)
-			if (segment_path(gone, suffixes[k], path, sizeof(path)) >= 0)
+		for (int k = 0; k < SEGMENT_FILES; k++)
+			if (segment_path(gone, segment_suffixes[k], path, sizeof(path)) >= 0)
 				unlink(path);
 		log->nsegments--;
 		segment_free_unused(gone);

@@ -37,14 +37,6 @@ typedef struct Loading
 	int last_found; /* checkpoints are mostly in the order of the tasks */
 } Loading;
 
-static bool
-ends_with(const char *s, const char *end)
-{
-	size_t n = strlen(s), k = strlen(end);
-
-	return n >= k && strcmp(s + n - k, end) == 0;
-}
-
 static void
 add_log(Loading *l, const char *name, bool clean)
 {
@@ -108,21 +100,21 @@ find_logs(Loading *l, bool clean, Err *err)
 	{
 		if (e->d_name[0] == '.' || !is_dir(m, e) || strcmp(e->d_name, "lost+found") == 0)
 			continue;
-		if (ends_with(e->d_name, "-delete"))
+		if (file_name_ends(e->d_name, "-delete"))
 		{
 			/* The process stopped before the deletion was done. */
 			snprintf(path, sizeof(path), "%s/%s", m->dir, e->d_name);
 			deleter_add_dir(m, path, 0);
 		}
-		else if (ends_with(e->d_name, SET_ASIDE_SUFFIX))
+		else if (file_name_ends(e->d_name, SET_ASIDE_SUFFIX))
 		{
 			set_aside++;
 			set_aside_bytes += folder_bytes(m, e->d_name);
 		}
-		else if (ends_with(e->d_name, "-stray"))
+		else if (file_name_ends(e->d_name, "-stray"))
 			log_msg(LOG_WARNING, "storage", "%s/%s was set aside; it is kept until somebody removes it",
 					m->dir, e->d_name);
-		else if (!ends_with(e->d_name, "-future") && strcmp(e->d_name, "__cluster_metadata-0") != 0)
+		else if (!file_name_ends(e->d_name, "-future") && strcmp(e->d_name, "__cluster_metadata-0") != 0)
 			add_log(l, e->d_name, clean);
 	}
 	closedir(dh);

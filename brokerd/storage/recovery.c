@@ -196,13 +196,9 @@ static bool
 write_indexes(LogSegment *s)
 {
 	int n, ntimes;
-	uint8_t *data;
+	uint8_t *data = index_encode_all(s, &n, &ntimes);
 	bool ok;
 
-	index_add_last_time(s);
-	n = s->tail == NULL ? 0 : s->tail->n;
-	ntimes = s->tail == NULL ? 0 : s->tail->ntimes;
-	data = index_encode(s, n, ntimes);
 	ok = put_index(s, ".index", data, (size_t) n * 8) &&
 		 put_index(s, ".timeindex", data + (size_t) n * 8, (size_t) ntimes * 12);
 	free(data);

@@ -238,6 +238,9 @@ segment_fd(LogSegment *s, bool create, bool *created)
 	return fd;
 }
 
+const char *const segment_suffixes[SEGMENT_FILES_AND_SNAPSHOT] = {".log", ".index", ".timeindex", ".txnindex",
+																  ".snapshot"};
+
 void
 segment_file_name(const LogSegment *s, const char *suffix, char *out, size_t cap)
 {

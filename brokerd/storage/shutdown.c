@@ -126,17 +126,10 @@ write_logs(LogManager *m)
 	return ok;
 }
 
-static bool
-sync_if_there(int dir_fd, const char *name)
-{
-	return file_sync_at(dir_fd, name) || errno == ENOENT;
-}
-
 /* What of the log is not known to be on disk: all but the sealed segments that the recovery point has passed. */
 static bool
 sync_log(Log *log)
 {
-	static const char *const suffixes[] = {".log", ".index", ".timeindex", ".txnindex"};
 	char name[64];
 	int dir_fd = log_open_dir(log);
 	bool ok = dir_fd >= 0;
@@ -145,15 +138,15 @@ sync_log(Log *log)
 	{
 		const LogSegment *s = log->segments[i];
 
-		for (int k = 0; ok && !(s->sealed && s->index_synced) && k < 4; k++)
+		for (int k = 0; ok && !(s->sealed && s->index_synced) && k < SEGMENT_FILES; k++)
 		{
-			segment_file_name(s, suffixes[k], name, sizeof(name));
-			ok = sync_if_there(dir_fd, name);
+			segment_file_name(s, segment_suffixes[k], name, sizeof(name));
+			ok = file_sync_if_there(dir_fd, name);
 		}
 	}
 	snprintf(name, sizeof(name), "%020" PRId64 ".snapshot", log->stop_snapshot);
-	ok = ok && (log->stop_snapshot < 0 || sync_if_there(dir_fd, name)) &&
-		 sync_if_there(dir_fd, EPOCH_CHECKPOINT) && sync_if_there(dir_fd, "partition.metadata") &&
+	ok = ok && (log->stop_snapshot < 0 || file_sync_if_there(dir_fd, name)) &&
+		 file_sync_if_there(dir_fd, EPOCH_CHECKPOINT) && file_sync_if_there(dir_fd, "partition.metadata") &&
 		 fsync(dir_fd) == 0;
 	if (dir_fd >= 0)
 		close(dir_fd);

@@ -50,7 +50,7 @@ sync_names(LogManager *m, LogSegment *s)
 		return 0;
 	if ((dir_fd = log_open_dir(s->log)) < 0)
 		return errno == ENOENT ? 0 : errno; /* deleted meanwhile */
-	if (new_dir && !file_sync_at(dir_fd, "partition.metadata") && errno != ENOENT)
+	if (new_dir && !file_sync_if_there(dir_fd, "partition.metadata"))
 		error = errno;
 	if (error == 0 && fsync(dir_fd) != 0)
 		error = errno;

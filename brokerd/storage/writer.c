@@ -304,7 +304,6 @@ make_file(LogSegment *s)
 static int
 run_retire(WriteOp *op)
 {
-	static const char *const suffixes[] = {".log", ".index", ".timeindex", ".txnindex", ".snapshot"};
 	char from[64], to[80];
 	int error = 0, dir_fd;
 
@@ -312,9 +311,9 @@ run_retire(WriteOp *op)
 		return error; /* the old file stays, and with it the log's place */
 	if ((dir_fd = log_open_dir(op->log)) < 0)
 		return errno;
-	for (int i = 0; i < (int) (sizeof(suffixes) / sizeof(suffixes[0])); i++)
+	for (int i = 0; i < SEGMENT_FILES_AND_SNAPSHOT; i++)
 	{
-		segment_file_name(op->segment, suffixes[i], from, sizeof(from));
+		segment_file_name(op->segment, segment_suffixes[i], from, sizeof(from));
 		snprintf(to, sizeof(to), "%s.deleted", from);
 		if (renameat(dir_fd, from, dir_fd, to) != 0 && errno != ENOENT)
 			error = errno;

@@ -8,14 +8,12 @@ import os
 import re
 import shutil
 import sys
-import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path[:0] = [os.path.join(ROOT, 'regress', 'lib'), os.path.dirname(os.path.abspath(__file__))]
 import kafka  # noqa: E402
 from pgbroker_cluster import wait_for  # noqa: E402
-from tap import Tap  # noqa: E402
-from test_files import consume, dump_all, read, tool  # noqa: E402
+from test_files import consume, dump_all, read, run, tool  # noqa: E402
 
 CODECS = ('none', 'gzip', 'snappy', 'lz4', 'zstd')
 CLEANER = {'log.cleaner.backoff.ms': '100', 'log.retention.check.interval.ms': '600000'}
@@ -76,37 +74,27 @@ def records(tools, data):
     return found
 
 
-def main():
-    try:
-        kafka.classpath()
-    except kafka.Unavailable as why:
-        print(f'1..0 # SKIP {why}')
-        return
-    work = tempfile.mkdtemp(prefix='storage-kafka-')
-    try:
-        with Tap() as t, kafka.ToolBox() as tools:
-            theirs, ours = os.path.join(work, 'theirs'), os.path.join(work, 'ours')
-            data = write(tools, theirs)
-            relative = os.path.relpath(data, theirs)
-            shutil.copytree(theirs, ours)
-            before = records(tools, data)
-            compact_by_kafka(theirs)
-            done = tool('compact', os.path.join(ours, relative))
-            t.equal(done.returncode, 0, 'we compact a directory of Kafka\'s')
-            t.note(done.stdout)
-            dump_all(t, tools, os.path.join(ours, relative), 'compacted by us', gaps=True)
-            mine, other = records(tools, os.path.join(ours, relative)), records(tools, data)
-            t.equal(sorted(set(mine.items()) ^ set(other.items()))[:5], [], f'of {len(before)} records the same {len(mine)} stay')
-            t.ok(0 < len(mine) < len(before) and any(r[1] in (None, 'null') for r in mine.values()), 'some went, tombstones stay')
-            t.equal(cleaned(os.path.join(ours, relative)).get(LOG), cleaned(data).get(LOG), 'up to the same offset')
-            with kafka.Server(ours, config=CLEANER) as server:
-                got = consume(tools, server.bootstrap, 'table', len(mine))
-                t.equal(len(got), len(mine), 'Kafka opens what we compacted and serves it')
-                server.stop()
-            t.ok(all(log[0] == 'ok' for log in read(os.path.join(ours, relative)).values()), 'and we what Kafka did with it')
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+def same_records(t, tools, work):
+    theirs, ours = os.path.join(work, 'theirs'), os.path.join(work, 'ours')
+    data = write(tools, theirs)
+    relative = os.path.relpath(data, theirs)
+    shutil.copytree(theirs, ours)
+    before = records(tools, data)
+    compact_by_kafka(theirs)
+    done = tool('compact', os.path.join(ours, relative))
+    t.equal(done.returncode, 0, 'we compact a directory of Kafka\'s')
+    t.note(done.stdout)
+    dump_all(t, tools, os.path.join(ours, relative), 'compacted by us', gaps=True)
+    mine, other = records(tools, os.path.join(ours, relative)), records(tools, data)
+    t.equal(sorted(set(mine.items()) ^ set(other.items()))[:5], [], f'of {len(before)} records the same {len(mine)} stay')
+    t.ok(0 < len(mine) < len(before) and any(r[1] in (None, 'null') for r in mine.values()), 'some went, tombstones stay')
+    t.equal(cleaned(os.path.join(ours, relative)).get(LOG), cleaned(data).get(LOG), 'up to the same offset')
+    with kafka.Server(ours, config=CLEANER) as server:
+        got = consume(tools, server.bootstrap, 'table', len(mine))
+        t.equal(len(got), len(mine), 'Kafka opens what we compacted and serves it')
+        server.stop()
+    t.ok(all(log[0] == 'ok' for log in read(os.path.join(ours, relative)).values()), 'and we what Kafka did with it')
 
 
 if __name__ == '__main__':
-    main()
+    run(same_records)

@@ -135,7 +135,8 @@ def theirs(t, tools, work):
     t.equal(read(data).get('k-zstd-0', (None,) * 3)[:3], ('ok', 0, 304), 'which our log reads in turn')
 
 
-def main():
+def run(*cases):
+    """Each case(t, tools, work) with Kafka's tools and a folder; skipped where there is no Kafka."""
     try:
         kafka.classpath()
     except kafka.Unavailable as why:
@@ -144,11 +145,11 @@ def main():
     work = tempfile.mkdtemp(prefix='storage-kafka-')
     try:
         with Tap() as t, kafka.ToolBox() as tools:
-            ours(t, tools, work)
-            theirs(t, tools, work)
+            for case in cases:
+                case(t, tools, work)
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
 if __name__ == '__main__':
-    main()
+    run(ours, theirs)
