@@ -56,11 +56,12 @@ nearest_replica(const ApiCall *call, const Partition *p, WStr rack, int64_t offs
 {
 	const Broker *broker = call->broker;
 	NearReplica replicas[META_MAX_LIST];
-	int64_t settled = clock_boot_ms() - SETTLED_MS;
+	int64_t settled;
 	int n = 0;
 
 	if (broker->config->replica_selector_class == NULL || rack.len <= 0 || p->lead == NULL)
 		return -1;
+	settled = clock_boot_ms() - SETTLED_MS;
 	for (int32_t i = 0; i < p->lead->n; i++)
 	{
 		const Follower *f = &p->lead->followers[i];
