@@ -6,13 +6,16 @@ import time
 
 import checker
 import faults
+import keyed_checker
+import keyed_log
 import replicas
 import schedule
 import values
 from kafka_client import Connection, KafkaError
 from pgbroker_cluster import Trouble, wait_for
-from stage import PARTITIONS, TOPIC, Stage
+from stage import COMPACTED, COMPACTED_PARTITIONS, PARTITIONS, TOPIC, Stage
 
+ABSENT_AFTER = 20  # seconds without all replicas of everything in sync; a round begins then only when they are
 STUCK_AFTER = 60  # seconds without acknowledgements after everything is well again
 
 
@@ -25,7 +28,8 @@ class Campaign:
         self.stuck = []
         self.slowest = 0.0
         self.properties = properties
-        self.stage = self.found = None
+        self.stage = self.found = self.account = None
+        self.complete_at = 0
 
     # -- the rounds
 
@@ -66,6 +70,16 @@ class Campaign:
         if now["faults"] > before["faults"]:
             print(f"  {now['faults']} faults seen so far, the last: {now['last']}", flush=True)
 
+    def wait_for_the_absent(self):
+        """No replica may be away for so long that it misses a tombstone of the compacted topic: as in Kafka, what that
+        hides would be back with it."""
+        now = time.monotonic()
+        if self.stage.recovered():
+            self.complete_at = now
+        elif now - self.complete_at > ABSENT_AFTER:
+            self.stage.wait_recovered(STUCK_AFTER)
+            self.complete_at = time.monotonic()
+
     # -- the end
 
     def read_back(self):
@@ -85,12 +99,12 @@ class Campaign:
                 log[partition], ends[partition] = rows, offset
         return log, ends
 
-    def differing(self, ends):
+    def differing(self, ends, keyed_ends):
         wrong = []
         for partition, end in ends.items():
             logs = {b.id: replicas.read(b.data, TOPIC, partition) for b in self.stage.brokers.values()}
             wrong += [f"partition {partition}: {what}" for what in replicas.compare(logs, end)]
-        return wrong
+        return wrong + keyed_log.differing(self.stage, COMPACTED, keyed_ends)
 
     def settle(self, account):
         found = checker.Findings()
@@ -102,43 +116,49 @@ class Campaign:
             self.stage.wait_recovered(90)
         except AssertionError as error:
             found.add("stuck", str(error))
-        log, ends = {}, {}
+        log, ends, keyed_rows, keyed_ends = {}, {}, {}, {}
 
         def complete():
-            nonlocal log, ends
+            nonlocal log, ends, keyed_rows, keyed_ends
             try:
                 log, ends = self.read_back()
-            except (KafkaError, OSError, KeyError):
+                keyed_rows, keyed_ends = keyed_log.read_back(self.stage, COMPACTED, COMPACTED_PARTITIONS)
+            except (KafkaError, OSError, KeyError, EOFError):
                 return False
-            return not self.differing(ends)
+            return not self.differing(ends, keyed_ends)
 
         try:
             wait_for(complete, 30, "all replicas are equal")
         except AssertionError:
-            for what in self.differing(ends):
+            for what in self.differing(ends, keyed_ends):
                 found.add("differing", what)
-        for partition in range(PARTITIONS):
-            if partition not in log:
-                found.add("unreadable", f"partition {partition}")
-                log[partition] = []
+        for topic, partitions, rows in ((TOPIC, PARTITIONS, log), (COMPACTED, COMPACTED_PARTITIONS, keyed_rows)):
+            for partition in range(partitions):
+                if partition not in rows:
+                    found.add("unreadable", f"{topic} partition {partition}")
+                    rows[partition] = []
         history = checker.History(
             {int(n): {int(p): c for p, c in rows.items()} for n, rows in account["sent"].items()},
             {int(n): rows for n, rows in account["acks"].items()}, set(account["idempotent"]), log,
             {int(p): dict(rows) for p, rows in account["seen"].items()})
-        more = checker.check(history)
-        for kind, count in more.counts.items():
-            found.counts[kind] += count
-            found.examples[kind] += more.examples[kind]
-        return history, found
+        found.add_all(checker.check(history))
+        keyed_history = keyed_log.history(account["keyed"], keyed_rows)
+        found.add_all(keyed_checker.check(keyed_history), COMPACTED)
+        keyed_checker.check_compacted(keyed_history, self.stage.compactions(), found)
+        return history, keyed_history, found
 
-    def report(self, account, history, found):
+    def report(self, account, history, keyed_history, found):
         acked = sum(len(history.acks[n]) for n in history.idempotent)
         relaxed = sum(len(rows) for n, rows in history.acks.items() if n not in history.idempotent)
         print("faults injected: " + ", ".join(f"{name} {count}" for name, count in sorted(self.hit.items())))
         print(f"acknowledged with acks=all: {acked}; with acks=1: {relaxed}, of which {checker.relaxed_losses(history)} are gone, which is allowed")
         print(f"records read back: {sum(map(len, history.log.values()))}; read meanwhile: {sum(account['read'])}; "
               f"high watermarks looked at: {account['watched']}; slowest return to service {self.slowest:.1f} s")
-        kinds = [*checker.KINDS, *sorted(set(found.counts) - set(checker.KINDS)), "differing"]
+        followed, again = account["keyed"]["looks"]
+        print(f"compacted: {len(keyed_history.acks)} acknowledged, {sum(map(len, keyed_history.log.values()))} stand after "
+              f"{sum(self.stage.compactions().values())} passes; readers were judged {followed} times following and {again} times "
+              f"from the start, {account['keyed']['unjudged']} keys left open")
+        kinds = [*checker.KINDS, *keyed_checker.KINDS, *sorted(set(found.counts) - set(checker.KINDS)), "differing"]
         print("found: " + ", ".join(f"{kind} {found.counts[kind]}" for kind in dict.fromkeys(kinds)))
         for kind, examples in found.examples.items():
             for example in examples[:checker.EXAMPLES]:
@@ -162,10 +182,12 @@ class Campaign:
         stage = self.stage
         stage.start_workload(self.rate)
         wait_for(lambda: stage.figures().get("acked", 0) > 0, 60, "the first acknowledgements")
+        self.complete_at = time.monotonic()
         for number, round_ in enumerate(self.rounds, 1):
             if self.ends_at and time.monotonic() > self.ends_at:
                 break
             try:
+                self.wait_for_the_absent()
                 self.one_round(number, round_)
             except (AssertionError, Trouble) as error:
                 self.stuck.append(f"round {number}: {error}")
@@ -175,7 +197,7 @@ class Campaign:
             if self.stuck or stage.figures()["faults"]:
                 print("  something is wrong: the rounds end here", flush=True)
                 break
-        account = stage.stop_workload()
-        history, found = self.settle(account)
-        self.report(account, history, found)
+        account = self.account = stage.stop_workload()
+        history, keyed_history, found = self.settle(account)
+        self.report(account, history, keyed_history, found)
         return found

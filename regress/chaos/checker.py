@@ -45,6 +45,12 @@ class Findings:
         if len(self.examples[kind]) < EXAMPLES:
             self.examples[kind].append(example)
 
+    def add_all(self, more, where=""):
+        """What `more` has found; `where`: of which topic."""
+        for kind, count in more.counts.items():
+            self.counts[kind] += count
+            self.examples[kind] += [f"{where} {example}".strip() for example in more.examples[kind]]
+
     def total(self):
         return sum(self.counts.values())
 

@@ -1,5 +1,6 @@
 """The logs of a partition on its replicas, byte for byte.  Segments may roll at different offsets, so batches are
-compared and not files.  Not for compacted topics: each replica compacts for itself."""
+compared and not files.  Not for compacted topics, of which each replica compacts for itself
+(keyed_replicas.py)."""
 import glob
 import os
 import struct

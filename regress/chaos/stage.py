@@ -11,6 +11,7 @@ and on the loopback else.
 """
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -28,6 +29,15 @@ from pgbroker_cluster import Cluster, wait_for
 
 TOPIC = "chaos"
 PARTITIONS = 4
+# Each of its partitions is compacted every second or two, in several groups of neighbours: a segment ends with an index of
+# five entries, about 20 KB.
+COMPACTED, COMPACTED_PARTITIONS = "chaos-compacted", 2
+# Who is away for longer may miss that a key was deleted: no fault may last so long (Campaign.wait_for_the_absent).
+DELETE_RETENTION_MS = 90000
+COMPACTED_CONFIG = {"cleanup.policy": "compact", "segment.ms": 3000, "segment.bytes": 1 << 20, "segment.index.bytes": 60,
+                    "min.cleanable.dirty.ratio": 0.01, "min.compaction.lag.ms": 0, "delete.retention.ms": DELETE_RETENTION_MS}
+TOPICS = {TOPIC: PARTITIONS, COMPACTED: COMPACTED_PARTITIONS}
+OURS = f"topic IN ('{TOPIC}', '{COMPACTED}')"
 MB = 1 << 20
 
 
@@ -50,9 +60,11 @@ class Stage(Cluster):
             for number, broker in self.brokers.items():
                 self.prepare(number, broker, shim)
             self.start_brokers()
-            self.sql(f"SELECT broker.create_topic('{TOPIC}', partitions => {PARTITIONS}, replication_factor => {brokers})")
-            self.wait_sql(f"SELECT count(*) FROM broker.partitions WHERE leader IS NOT NULL AND cardinality(isr) = {brokers}",
-                          [(str(PARTITIONS),)], 30)
+            for topic, config in ((TOPIC, {}), (COMPACTED, COMPACTED_CONFIG)):
+                config = json.dumps({key: str(value) for key, value in config.items()})
+                self.sql(f"SELECT broker.create_topic('{topic}', partitions => {TOPICS[topic]}, replication_factor => {brokers},"
+                         f" config => '{config}')")
+            self.wait_recovered(30)
         except BaseException:
             self.close()
             raise
@@ -117,7 +129,7 @@ class Stage(Cluster):
         everybody = sorted(self.brokers)
         try:
             leaders = [int(row[0]) for row in self.sql(
-                f"SELECT DISTINCT leader FROM broker.partitions WHERE topic = '{TOPIC}' AND leader IS NOT NULL ORDER BY 1")]
+                f"SELECT DISTINCT leader FROM broker.partitions WHERE {OURS} AND leader IS NOT NULL ORDER BY 1")]
             controller = [int(row[0]) for row in self.sql("SELECT controller_id FROM broker.cluster") if row[0]]
         except Exception:
             leaders, controller = everybody, everybody[:1]
@@ -132,7 +144,8 @@ class Stage(Cluster):
         environment = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
         self.last = {}
         self.workload = subprocess.Popen(
-            [*where, python, os.path.join(HERE, "workload.py"), self.bootstrap, TOPIC, str(PARTITIONS), str(rate), self.folder],
+            [*where, python, os.path.join(HERE, "workload.py"), self.bootstrap, str(rate), self.folder, TOPIC, str(PARTITIONS),
+             COMPACTED, str(COMPACTED_PARTITIONS), str(DELETE_RETENTION_MS)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
         threading.Thread(target=self.listen, daemon=True).start()
 
@@ -159,10 +172,14 @@ class Stage(Cluster):
 
     def recovered(self):
         try:
-            return self.sql(f"SELECT count(*) FROM broker.partitions WHERE topic = '{TOPIC}' AND leader IS NOT NULL"
-                            f" AND cardinality(isr) = {len(self.brokers)}") == [(str(PARTITIONS),)]
+            return self.sql(f"SELECT count(*) FROM broker.partitions WHERE {OURS} AND leader IS NOT NULL"
+                            f" AND cardinality(isr) = {len(self.brokers)}") == [(str(sum(TOPICS.values())),)]
         except Exception:
             return False
+
+    def compactions(self):
+        """{broker: how many times it has compacted}."""
+        return {number: len(re.findall(f"{COMPACTED}-\\d+ is compacted", broker.log_text())) for number, broker in self.brokers.items()}
 
     def wait_recovered(self, seconds):
         wait_for(self.recovered, seconds, "every partition has a leader and all of its replicas in the ISR")

@@ -12,6 +12,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, "..", "lib"), os.path.join(HERE, "..", 
 
 import checker
 import faults
+import keyed_checker
 import network
 import toolchain
 from campaign import Campaign
@@ -52,7 +53,8 @@ def main():
         t.note(said.getvalue())
         found = campaign.found
         t.equal(sum(campaign.hit.values()), sum(len(round_.blows) for round_ in rounds), "every fault was made")
-        for kind in dict.fromkeys([*checker.KINDS, "differing", "hw-back", "beyond-hw", *found.counts]):
+        t.ok(all(campaign.account["keyed"]["looks"]), "readers of the compacted topic were judged, following and from the start")
+        for kind in dict.fromkeys([*checker.KINDS, *keyed_checker.KINDS, "differing", "hw-back", "beyond-hw", *found.counts]):
             t.equal(found.counts[kind], 0, f"{kind}: none")
 
 

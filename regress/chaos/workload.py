@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""The clients of a chaos run, in one process: idempotent producers and one with acks=1, a consumer that follows, one
-that reads from the start again and again, and one that watches the high watermarks.  Runs under the Python that
-has confluent-kafka (librdkafka).
+"""The clients of a chaos run, in one process.  Of the one topic: idempotent producers and one with acks=1, a consumer that
+follows, one that reads from the start again and again, and one that watches the high watermarks (clients.py, watcher.py).
+Of the compacted one: an idempotent producer, and the same three (keyed_workload.py).  Runs under the Python that has
+confluent-kafka (librdkafka).
 
-    workload.py BOOTSTRAP TOPIC PARTITIONS RATE FOLDER
+    workload.py BOOTSTRAP RATE FOLDER TOPIC PARTITIONS COMPACTED_TOPIC PARTITIONS DELETE_RETENTION_MS
 
 Prints a JSON line of figures twice a second:
 
     {"acked": 812, "partitions": [[203, 3.1], ...], "read": 811, "faults": 0}      each partition: acknowledged, seconds since
 
-and writes what the checker wants to FOLDER/workload.json when its standard input ends: no more is sent then, and
-what is under way gets a minute.
+the compacted topic's partitions behind the others, and writes what the checkers want to FOLDER/workload.json when its
+standard input ends: no more is sent then, and what is under way gets a minute.
 """
 import json
 import os
@@ -21,178 +22,81 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "lib")]
 
-import confluent_kafka as ck
-import values
+from clients import LOOSE, SAFE, Faults, Reader, Sender
+from keyed_workload import KeyedReader, KeyedSender
 from watcher import Watcher
 
 IDEMPOTENT = (1, 2)
 RELAXED = 3
-UNDER_WAY = 2000  # records of a producer; then it waits
-PATIENCE = {"socket.timeout.ms": 6000, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200, "retry.backoff.ms": 20,
-            "retry.backoff.max.ms": 200, "topic.metadata.refresh.fast.interval.ms": 50, "topic.metadata.refresh.interval.ms": 5000,
-            "broker.address.family": "v4", "log_level": 2}
-SAFE = {"acks": "all", "enable.idempotence": True, "max.in.flight": 5, "request.timeout.ms": 5000, "linger.ms": 2}
-LOOSE = {"acks": 1, "max.in.flight": 1, "request.timeout.ms": 3000, "linger.ms": 2}
+KEYED_SHARE = 1 / 6
 
 
-class Faults:
-    """What is wrong and seen at once."""
-
-    def __init__(self):
-        self.lock = threading.Lock()
-        self.found = []
-
-    def add(self, kind, what):
-        with self.lock:
-            self.found.append([kind, what])
-
-
-class Sender(threading.Thread):
-    def __init__(self, number, settings, options, rate):
-        super().__init__(daemon=True)
-        self.number, self.rate, self.options = number, rate, options
-        # Nothing may time out at the client: a retry with a new epoch would be a duplicate of its making.
-        self.producer = ck.Producer({**PATIENCE, **settings, "bootstrap.servers": options.bootstrap, "message.timeout.ms": 0,
-                                     "queue.buffering.max.messages": 10 * UNDER_WAY, "error_cb": self.on_error})
-        self.sent = dict.fromkeys(range(options.partitions), 0)
-        self.acks = []
-        self.acked = dict.fromkeys(range(options.partitions), 0)
-        self.acked_at = dict.fromkeys(range(options.partitions), time.monotonic())
-        self.failed = 0
-
-    def on_error(self, error):
-        if error.fatal():
-            self.options.faults.add("producer", f"producer {self.number}: {error}")
-
-    def on_delivery(self, error, message):
-        if error:
-            self.failed += 1
-            # An idempotent one has nothing to give up for: what it is told is always retriable.
-            if self.number in IDEMPOTENT:
-                self.options.faults.add("refused", f"producer {self.number} partition {message.partition()}: {error}")
-            return
-        sequence = int(message.value().split(b" ", 3)[2])
-        offset = message.offset()  # None: the broker said that it has it already, and not where
-        self.acks.append((message.partition(), -1 if offset is None else offset, sequence))
-        self.acked[message.partition()] += 1
-        self.acked_at[message.partition()] = time.monotonic()
-
-    def run(self):
-        began = time.monotonic()
-        turn = 0
-        while not self.options.stopping.is_set():
-            try:
-                self.producer.poll(0.005)
-            except ck.KafkaException as error:
-                self.options.faults.add("producer", f"producer {self.number}: {error}")
-                return
-            due = int((time.monotonic() - began) * self.rate)
-            if due - turn > self.rate:  # after a stall, go on at the rate instead of all at once
-                began += (due - turn) / self.rate
-                continue
-            while turn < due and len(self.producer) < UNDER_WAY:
-                partition = turn % self.options.partitions
-                self.producer.produce(self.options.topic, values.make(self.number, partition, self.sent[partition]),
-                                      partition=partition, on_delivery=self.on_delivery)
-                self.sent[partition] += 1
-                turn += 1
-        left = self.producer.flush(60)
-        if left and self.number in IDEMPOTENT:
-            self.options.faults.add("refused", f"producer {self.number}: {left} records got no answer within a minute")
-
-
-class Reader(threading.Thread):
-    """Notes what it is given in `seen`, and what is not what was given before.  `again`: from the start each time.  The
-    replica in its rack gives it while that is in sync, the leader otherwise."""
-
-    def __init__(self, options, again, rack):
-        super().__init__(daemon=True)
-        self.options, self.again, self.rack = options, again, rack
-        self.count = self.passes = 0
-        self.next = {}
-
-    def consumer(self):
-        consumer = ck.Consumer({**PATIENCE, "bootstrap.servers": self.options.bootstrap, "group.id": "unused", "check.crcs": True,
-                                "enable.auto.commit": False, "auto.offset.reset": "error", "enable.partition.eof": self.again,
-                                "fetch.wait.max.ms": 200, "fetch.error.backoff.ms": 50, "queued.max.messages.kbytes": 4096,
-                                "client.rack": self.rack})
-        self.next = dict.fromkeys(range(self.options.partitions), 0)
-        consumer.assign([ck.TopicPartition(self.options.topic, p, 0) for p in self.next])
-        return consumer
-
-    def take(self, message):
-        partition, offset = message.partition(), message.offset()
-        number = values.parse(message.value(), partition)
-        if offset != self.next[partition]:
-            self.options.faults.add("gap", f"partition {partition}: a reader got {offset} after {self.next[partition] - 1}")
-        self.next[partition] = offset + 1
-        before = self.options.seen[partition].setdefault(offset, number)
-        if before != number:
-            self.options.faults.add("changed", f"partition {partition} offset {offset}: {before} was read, then {number}")
-        self.count += 1
-
-    def run(self):
-        consumer, ended = self.consumer(), set()
-        while not self.options.stopping.is_set():
-            for message in consumer.consume(200, 0.2):
-                error = message.error()
-                if error is None:
-                    self.take(message)
-                elif error.code() == ck.KafkaError._PARTITION_EOF:
-                    ended.add(message.partition())
-                elif error.code() in (ck.KafkaError._AUTO_OFFSET_RESET, ck.KafkaError.OFFSET_OUT_OF_RANGE, ck.KafkaError._BAD_MSG):
-                    self.options.faults.add("reading", f"partition {message.partition()}: {error}")
-            if self.again:
-                self.options.stopping.wait(0.02)  # 10,000 records a second are enough, and leave the machine to the brokers
-            if len(ended) == self.options.partitions:
-                consumer.close()
-                self.passes += 1
-                self.options.stopping.wait(5)
-                consumer, ended = self.consumer(), set()
-        consumer.close()
-
-
-class Options:
-    def __init__(self, argv):
-        self.bootstrap, self.topic, partitions, rate, self.folder = argv
-        self.partitions, self.rate = int(partitions), int(rate)
-        self.stopping = threading.Event()
-        self.faults = Faults()
+class Topic:
+    def __init__(self, bootstrap, name, partitions, stopping, faults, keeps_ms=0):
+        self.bootstrap, self.topic, self.partitions = bootstrap, name, int(partitions)
+        self.stopping, self.faults = stopping, faults
+        self.keeps = int(keeps_ms) / 1000  # seconds, delete.retention.ms
         self.seen = {p: {} for p in range(self.partitions)}
 
 
-def figures(senders, readers, options):
-    now = time.monotonic()
-    safe = [s for s in senders if s.number in IDEMPOTENT]
-    per_partition = [[sum(s.acked[p] for s in safe), round(now - max(s.acked_at[p] for s in safe), 2)]
-                     for p in range(options.partitions)]
-    return {"acked": sum(len(s.acks) for s in safe), "partitions": per_partition, "read": sum(r.count for r in readers),
-            "passes": readers[1].passes, "faults": len(options.faults.found),
-            "last": options.faults.found[-3:]}
+class Workload:
+    def __init__(self, argv):
+        bootstrap, rate, self.folder, topic, partitions, keyed_topic, keyed_partitions, keeps_ms = argv
+        self.stopping = threading.Event()
+        self.faults = Faults()
+        self.topic = Topic(bootstrap, topic, partitions, self.stopping, self.faults)
+        self.keyed_topic = Topic(bootstrap, keyed_topic, keyed_partitions, self.stopping, Faults(keyed_topic, self.faults), keeps_ms)
+        keyed_rate = int(rate) * KEYED_SHARE
+        each = (int(rate) - keyed_rate) / 3
+        self.safe = [Sender(n, SAFE, self.topic, each) for n in IDEMPOTENT]
+        self.relaxed = Sender(RELAXED, LOOSE, self.topic, each)
+        self.keyed = KeyedSender(self.keyed_topic, keyed_rate)
+        self.readers = [Reader(self.topic, again=False, rack="b1"), Reader(self.topic, again=True, rack="b2")]
+        self.keyed_readers = [KeyedReader(self.keyed_topic, self.keyed, again=False, rack="b2"),
+                              KeyedReader(self.keyed_topic, self.keyed, again=True, rack="b3")]
+        self.watchers = [Watcher(self.topic), Watcher(self.keyed_topic)]
+
+    def threads(self):
+        return [*self.safe, self.relaxed, self.keyed, *self.readers, *self.keyed_readers, *self.watchers]
+
+    def figures(self):
+        now = time.monotonic()
+        partitions = [[sum(s.acked[p] for s in senders), round(now - max(s.acked_at[p] for s in senders), 2)]
+                      for topic, senders in ((self.topic, self.safe), (self.keyed_topic, [self.keyed])) for p in range(topic.partitions)]
+        return {"acked": sum(len(s.acks) for s in (*self.safe, self.keyed)), "partitions": partitions,
+                "read": sum(r.count for r in (*self.readers, *self.keyed_readers)),
+                "passes": self.readers[1].passes, "faults": len(self.faults.found), "last": self.faults.found[-3:]}
+
+    def account(self):
+        senders = [*self.safe, self.relaxed]
+        return {"sent": {s.number: s.sent for s in senders}, "acks": {s.number: s.acks for s in senders}, "idempotent": IDEMPOTENT,
+                "failed": {s.number: s.failed for s in (*senders, self.keyed)},
+                "seen": {p: list(rows.items()) for p, rows in self.topic.seen.items()},
+                "keyed": {"sent": self.keyed.sent, "acks": self.keyed.acks,
+                          "seen": {p: list(rows.items()) for p, rows in self.keyed_topic.seen.items()},
+                          "looks": [r.looks for r in self.keyed_readers], "unjudged": sum(r.unjudged for r in self.keyed_readers)},
+                "faults": self.faults.found, "watched": sum(w.count for w in self.watchers),
+                "read": [r.count for r in (*self.readers, *self.keyed_readers)]}
 
 
 def main(argv):
-    options = Options(argv)
-    senders = [Sender(n, SAFE, options, options.rate / 3) for n in IDEMPOTENT] + [Sender(RELAXED, LOOSE, options, options.rate / 3)]
-    readers = [Reader(options, again=False, rack="b1"), Reader(options, again=True, rack="b2")]
-    watcher = Watcher(options)
-    for thread in (*senders, *readers, watcher):
+    workload = Workload(argv)
+    for thread in workload.threads():
         thread.start()
 
     def wait_for_end():
         sys.stdin.buffer.read()
-        options.stopping.set()
+        workload.stopping.set()
 
     threading.Thread(target=wait_for_end, daemon=True).start()
-    while not options.stopping.wait(0.5):
-        print(json.dumps(figures(senders, readers, options)), flush=True)
-    for thread in (*senders, *readers, watcher):
+    while not workload.stopping.wait(0.5):
+        print(json.dumps(workload.figures()), flush=True)
+    for thread in workload.threads():
         thread.join(90)
-    with open(os.path.join(options.folder, "workload.json.new"), "w", encoding="ascii") as out:
-        json.dump({"sent": {s.number: s.sent for s in senders}, "acks": {s.number: s.acks for s in senders}, "idempotent": IDEMPOTENT,
-                   "failed": {s.number: s.failed for s in senders}, "seen": {p: list(rows.items()) for p, rows in options.seen.items()},
-                   "faults": options.faults.found, "watched": watcher.count, "read": [r.count for r in readers]}, out)
-    os.replace(os.path.join(options.folder, "workload.json.new"), os.path.join(options.folder, "workload.json"))
+    path = os.path.join(workload.folder, "workload.json")
+    with open(path + ".new", "w", encoding="ascii") as out:
+        json.dump(workload.account(), out)
+    os.replace(path + ".new", path)
 
 
 if __name__ == "__main__":
