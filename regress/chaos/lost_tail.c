@@ -7,7 +7,8 @@
  * call began.  What was written beyond that is in the page cache at best: after a power cut it is there, there
  * as zeroes, or not there, and lost_tail.py makes it so once the process is dead.  syncfs covers the whole file
  * system; noted are the files in the folder of its descriptor and in the folders there.  A file that was cut is
- * certain up to the cut only, until it is synced again.  The journal itself needs no sync: the machine stays up.
+ * certain up to the cut only, until it is synced again; one that was just made, not at all: it may have the inode of
+ * another that is gone.  The journal itself needs no sync: the machine stays up.
  *
  *     struct { uint64_t device, inode, length, is_cut; }     32 bytes, native order
  */
@@ -18,6 +19,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,9 +44,11 @@ static void
 open_journal(void)
 {
 	const char *path = getenv("LOST_TAIL_JOURNAL");
+	int (*next)(const char *, int, ...) = (int (*)(const char *, int, ...)) dlsym(RTLD_NEXT, "open");
 
+	/* Not by ours, which notes that it has made a file. */
 	if (path != NULL)
-		journal_fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+		journal_fd = next(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
 }
 
 static void
@@ -141,14 +145,96 @@ syncfs(int fd)
 	return result;
 }
 
-int
-ftruncate(int fd, off_t length)
+static int
+cut_and_note(const char *call, int fd, off_t length)
 {
-	int (*next)(int, off_t) = (int (*)(int, off_t)) dlsym(RTLD_NEXT, "ftruncate");
+	int (*next)(int, off_t) = (int (*)(int, off_t)) dlsym(RTLD_NEXT, call);
 	int result = next(fd, length);
 	struct stat st;
 
 	if (result == 0 && fstat(fd, &st) == 0)
 		note(&(Entry){(uint64_t) st.st_dev, (uint64_t) st.st_ino, (uint64_t) length, 1}, 1);
 	return result;
+}
+
+int
+ftruncate(int fd, off_t length)
+{
+	return cut_and_note("ftruncate", fd, length);
+}
+
+int
+ftruncate64(int fd, off_t length)
+{
+	return cut_and_note("ftruncate64", fd, length);
+}
+
+/* ---- new files ---- */
+
+static int
+note_made(int fd, int flags)
+{
+	struct stat st;
+
+	/* Whatever was known of the inode was said of another file: ext4 gives it out again at once. */
+	if (fd >= 0 && (flags & O_CREAT) != 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0)
+		note(&(Entry){(uint64_t) st.st_dev, (uint64_t) st.st_ino, 0, 1}, 1);
+	return fd;
+}
+
+static int
+open_and_note(const char *call, int dir_fd, const char *path, int flags, va_list ap)
+{
+	int (*next)(int, const char *, int, ...) = (int (*)(int, const char *, int, ...)) dlsym(RTLD_NEXT, call);
+	mode_t mode = (flags & O_CREAT) != 0 ? (mode_t) va_arg(ap, int) : 0;
+
+	return note_made(next(dir_fd, path, flags, mode), flags);
+}
+
+int
+open(const char *path, int flags, ...)
+{
+	va_list ap;
+	int fd;
+
+	va_start(ap, flags);
+	fd = open_and_note("openat", AT_FDCWD, path, flags, ap);
+	va_end(ap);
+	return fd;
+}
+
+int
+open64(const char *path, int flags, ...)
+{
+	va_list ap;
+	int fd;
+
+	va_start(ap, flags);
+	fd = open_and_note("openat64", AT_FDCWD, path, flags, ap);
+	va_end(ap);
+	return fd;
+}
+
+int
+openat(int dir_fd, const char *path, int flags, ...)
+{
+	va_list ap;
+	int fd;
+
+	va_start(ap, flags);
+	fd = open_and_note("openat", dir_fd, path, flags, ap);
+	va_end(ap);
+	return fd;
+}
+
+int
+openat64(int dir_fd, const char *path, int flags, ...)
+{
+	va_list ap;
+	int fd;
+
+	va_start(ap, flags);
+	fd = open_and_note("openat64", dir_fd, path, flags, ap);
+	va_end(ap);
+	return fd;
 }
