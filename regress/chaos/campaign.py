@@ -15,7 +15,7 @@ from kafka_client import Connection, KafkaError
 from pgbroker_cluster import Trouble, wait_for
 from stage import COMPACTED, COMPACTED_PARTITIONS, PARTITIONS, TOPIC, Stage
 
-ABSENT_AFTER = 20  # seconds without all replicas of everything in sync; a round begins then only when they are
+ABSENT_AFTER = 20  # seconds without all replicas of the compacted topic in sync; a round begins then only when they are
 STUCK_AFTER = 60  # seconds without acknowledgements after everything is well again
 
 
@@ -74,10 +74,10 @@ class Campaign:
         """No replica may be away for so long that it misses a tombstone of the compacted topic: as in Kafka, what that
         hides would be back with it."""
         now = time.monotonic()
-        if self.stage.recovered():
+        if self.stage.recovered(COMPACTED):
             self.complete_at = now
         elif now - self.complete_at > ABSENT_AFTER:
-            self.stage.wait_recovered(STUCK_AFTER)
+            self.stage.wait_recovered(STUCK_AFTER, COMPACTED)
             self.complete_at = time.monotonic()
 
     # -- the end

@@ -1,4 +1,5 @@
-"""What is wrong with a history: pure functions, no cluster.  Everything counted here must be 0.
+"""What is wrong with a history: pure functions, no cluster.  Everything counted here must be 0.  Of the compacted topic:
+keyed_checker.py.
 
     History.sent      {producer: {partition: how many}}       sequences 0..n-1 were given to the client
     History.acks      {producer: [(partition, offset, sequence)]}   in the order of the acknowledgements; offset < 0: not told

@@ -4,6 +4,7 @@ A fault is a function (stage, who, other) that does its harm and returns what un
 `other` another node's name where two are needed.
 """
 import collections
+import glob
 import os
 import signal
 import shutil
@@ -11,6 +12,7 @@ import time
 
 import local_pg
 from pgbroker_cluster import Trouble, wait_for
+from procs import wait_until
 from replicas import split
 from replicated import freeze, thaw
 
@@ -184,6 +186,29 @@ def power_cut_everywhere(stage, _, __):
     return heal
 
 
+def stop_in_swap(stage, who):
+    """Ends it where compaction has given some files their next names, and others not: each of these takes a while."""
+    def swapping():
+        return glob.glob(os.path.join(glob.escape(stage.broker(who).data), "chaos-*", "*.swap"))
+
+    stage.fault_rules(who, "rename 0000 delay:100\n")
+    wait_until(swapping, 6)
+    time.sleep(stage.rng.uniform(0, 1.5))
+    stage.broker(who).kill()
+    stage.fault_rules(who, "")
+    print(f"  broker {who} ended with {len(swapping())} files on their way", flush=True)
+
+
+def kill_in_swap(stage, who, _):
+    stop_in_swap(stage, who)
+    return lambda: start(stage, who)
+
+
+def power_cut_in_swap(stage, who, _):
+    stop_in_swap(stage, who)
+    return power_cut(stage, who, None)
+
+
 def disk_lost(stage, who, _):
     """An empty disk comes back: everything is fetched again, and until then it is nobody's leader (hazards A3)."""
     stage.wait_recovered(60)
@@ -236,6 +261,8 @@ KINDS = {
     "disk-error": Kind(disk_error, BROKER, (1.0, 4.0), True, "disk", None),
     "power-cut": Kind(power_cut, BROKER, (0.0, 3.0), False, "broker", None),
     "power-cut-all": Kind(power_cut_everywhere, ("any",), (0.0, 2.0), True, "broker", None),
+    "kill-in-swap": Kind(kill_in_swap, BROKER, (0.0, 3.0), False, "broker", None),
+    "power-cut-in-swap": Kind(power_cut_in_swap, BROKER, (0.0, 3.0), False, "broker", None),
     "disk-lost": Kind(disk_lost, BROKER, (0.0, 3.0), True, "broker", None),
     "bit-flip": Kind(bit_flipped, BROKER, (0.0, 1.0), True, "broker", None),
 }

@@ -37,7 +37,6 @@ DELETE_RETENTION_MS = 90000
 COMPACTED_CONFIG = {"cleanup.policy": "compact", "segment.ms": 3000, "segment.bytes": 1 << 20, "segment.index.bytes": 60,
                     "min.cleanable.dirty.ratio": 0.01, "min.compaction.lag.ms": 0, "delete.retention.ms": DELETE_RETENTION_MS}
 TOPICS = {TOPIC: PARTITIONS, COMPACTED: COMPACTED_PARTITIONS}
-OURS = f"topic IN ('{TOPIC}', '{COMPACTED}')"
 MB = 1 << 20
 
 
@@ -129,7 +128,7 @@ class Stage(Cluster):
         everybody = sorted(self.brokers)
         try:
             leaders = [int(row[0]) for row in self.sql(
-                f"SELECT DISTINCT leader FROM broker.partitions WHERE {OURS} AND leader IS NOT NULL ORDER BY 1")]
+                f"SELECT DISTINCT leader FROM broker.partitions WHERE topic = ANY ('{{{','.join(TOPICS)}}}') AND leader IS NOT NULL ORDER BY 1")]
             controller = [int(row[0]) for row in self.sql("SELECT controller_id FROM broker.cluster") if row[0]]
         except Exception:
             leaders, controller = everybody, everybody[:1]
@@ -170,10 +169,13 @@ class Stage(Cluster):
 
     # -- at the end
 
-    def recovered(self):
+    def recovered(self, *topics):
+        """Whether every partition of the topics, without any of all, has a leader and all of its replicas in the ISR."""
+        topics = topics or tuple(TOPICS)
+        names = ", ".join(f"'{topic}'" for topic in topics)
         try:
-            return self.sql(f"SELECT count(*) FROM broker.partitions WHERE {OURS} AND leader IS NOT NULL"
-                            f" AND cardinality(isr) = {len(self.brokers)}") == [(str(sum(TOPICS.values())),)]
+            return self.sql(f"SELECT count(*) FROM broker.partitions WHERE topic IN ({names}) AND leader IS NOT NULL"
+                            f" AND cardinality(isr) = {len(self.brokers)}") == [(str(sum(TOPICS[topic] for topic in topics)),)]
         except Exception:
             return False
 
@@ -181,8 +183,8 @@ class Stage(Cluster):
         """{broker: how many times it has compacted}."""
         return {number: len(re.findall(f"{COMPACTED}-\\d+ is compacted", broker.log_text())) for number, broker in self.brokers.items()}
 
-    def wait_recovered(self, seconds):
-        wait_for(self.recovered, seconds, "every partition has a leader and all of its replicas in the ISR")
+    def wait_recovered(self, seconds, *topics):
+        wait_for(lambda: self.recovered(*topics), seconds, "every partition has a leader and all of its replicas in the ISR")
 
     def close(self):
         if not self.closed and self.workload and self.workload.poll() is None:

@@ -26,6 +26,7 @@ ROUNDS = [
     Round([Blow("kill", "controller", 0.5)], 0.5),
     Round([Blow("pause-long", "leader", HUNG)], 0.5),
     Round([Blow("pg-kill", "any", 2.0), Blow("kill", "follower", 0.5)], 0.5),
+    Round([Blow("kill-in-swap", "leader", 0.5)], 0.5),
     Round([Blow("isolate-but-client", "leader", HUNG)], 0.5),
     Round([Blow("power-cut-all", "any", 0.2)], 0.5),
 ]
