@@ -6,6 +6,7 @@ A fault is a function (stage, who, other) that does its harm and returns what un
 import collections
 import glob
 import os
+import re
 import signal
 import shutil
 import time
@@ -223,7 +224,8 @@ def bit_flipped(stage, who, _):
     """In a batch with whole batches after it, in what a start after a crash has to read (hazards A9b)."""
     stage.wait_recovered(60)
     stage.broker(who).kill()
-    folders = sorted(name for name in os.listdir(stage.broker(who).data) if name.startswith("chaos-"))
+    # Not in one that was set aside for the flip before.
+    folders = sorted(name for name in os.listdir(stage.broker(who).data) if re.fullmatch(r"chaos-(compacted-)?\d+", name))
     folder = os.path.join(stage.broker(who).data, stage.rng.choice(folders))
     path = os.path.join(folder, max(name for name in os.listdir(folder) if name.endswith(".log")))
     with open(path, "r+b") as file:
