@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Members of ours and of Kafka's Java client in one group, by the eager and by the cooperative protocol, one of them killed:
-every record is read, no partition is held twice, and whoever leads gives assignments that the others take.
+every record is read, no partition is held twice, and whoever leads gives assignments that the others take.  At a broker that
+has KIP-848 also with a Java member that speaks that, so that it is the broker who assigns and translates for ours.
 """
 import importlib.machinery
 import importlib.util
@@ -21,23 +22,37 @@ spec.loader.exec_module(groups)
 
 
 class Mixed(groups.Case):
-    """The case of regress/clients/groups with members of several clients: the one in the middle is killed."""
+    """The case of regress/clients/groups with members of several clients: the one in the middle is killed.  `java` is the
+    assignor of Java's members, if it is another one."""
 
-    def __init__(self, clients, assignor, bootstrap, folder):
+    def __init__(self, clients, assignor, java, bootstrap, folder):
         super().__init__("pgbroker", assignor, bootstrap, folder)
         self.clients = list(clients)
+        self.java = java or assignor
 
     def start(self):
-        self.members.append(Member(self.clients.pop(0), self.bootstrap, self.log, **self.command))
+        client = self.clients.pop(0)
+        command = {**self.command, "assignor": self.java} if client == "java" else self.command
+        self.members.append(Member(client, self.bootstrap, self.log, **command))
+
+
+CASES = (
+    # clients, assignor, assignor of Java's members
+    (("java", "pgbroker", "pgbroker"), "sticky", None),
+    (("pgbroker", "java", "java"), "cooperative-sticky", None),
+    (("java", "pgbroker", "pgbroker"), "range", "consumer"),
+    (("pgbroker", "pgbroker", "java"), "cooperative-sticky", "consumer"),
+)
 
 
 def main():
     with Tap() as t, each_broker(t) as brokers, tempfile.TemporaryDirectory() as folder:
         for name, bootstrap in brokers:
-            for clients, assignor in ((("java", "pgbroker", "pgbroker"), "sticky"),
-                                      (("pgbroker", "java", "java"), "cooperative-sticky")):
-                title = f"{name}: {', '.join(clients)} share a group by {assignor}"
-                case = Mixed(clients, assignor, bootstrap, folder)
+            for clients, assignor, java in CASES:
+                if java and name == "brokerd":  # which has the classic protocol only
+                    continue
+                title = f"{name}: {', '.join(clients)} share a group by {assignor}" + (f", Java by the protocol {java}" if java else "")
+                case = Mixed(clients, assignor, java, bootstrap, folder)
                 try:
                     case.run()
                 except toolchain.Missing as e:

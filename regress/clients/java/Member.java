@@ -28,9 +28,14 @@ final class Member {
         Properties p = new Properties();
         p.put("bootstrap.servers", Protocol.BOOTSTRAP);
         p.put("group.id", c.get("group").asText());
-        p.put("partition.assignment.strategy", List.of(ASSIGNORS.get(c.get("assignor").asText())));
-        p.put("session.timeout.ms", c.get("session").asText());
-        p.put("heartbeat.interval.ms", "500");
+        String assignor = c.get("assignor").asText();
+        if (assignor.equals("consumer")) { // KIP-848: the broker assigns, and says how often it wants to hear of us
+            p.put("group.protocol", "consumer");
+        } else {
+            p.put("partition.assignment.strategy", List.of(ASSIGNORS.get(assignor)));
+            p.put("session.timeout.ms", c.get("session").asText());
+            p.put("heartbeat.interval.ms", "500");
+        }
         p.put("auto.commit.interval.ms", "200");
         p.put("auto.offset.reset", "earliest");
         p.put("key.deserializer", ByteArrayDeserializer.class);
