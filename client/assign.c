@@ -1,6 +1,8 @@
 /* assign.c: range and roundrobin, and what all assignors need. */
 #include "client/assign.h"
 
+#include <stdlib.h>
+
 /* ---- what all need ---- */
 
 int32_t *
@@ -9,17 +11,27 @@ assign_numbers(AssignGroup *g, int32_t n)
 	return arena_alloc(g->arena, sizeof(int32_t) * ((size_t) n + 1));
 }
 
+typedef struct SortBy
+{
+	AssignCompare *compare;
+	const void *of;
+} SortBy;
+
+/* Equal ones by number: every list is in that order before. */
+static int
+by(const void *a, const void *b, void *arg)
+{
+	const SortBy *sort = arg;
+	int32_t x = *(const int32_t *) a, y = *(const int32_t *) b;
+	int c = sort->compare(sort->of, x, y);
+
+	return c != 0 ? c : x - y;
+}
+
 void
 assign_sort(int32_t *list, int32_t n, AssignCompare *compare, const void *of)
 {
-	for (int32_t i = 1; i < n; i++)
-	{
-		int32_t it = list[i], at = i;
-
-		for (; at > 0 && compare(of, list[at - 1], it) > 0; at--)
-			list[at] = list[at - 1];
-		list[at] = it;
-	}
+	qsort_r(list, (size_t) n, sizeof(*list), by, &(SortBy){compare, of});
 }
 
 int

@@ -321,7 +321,7 @@ is_balanced(Balance *b)
 		if (g->owner[part] >= 0 && b->seats[g->owner[part]].count > b->top[g->topic[part]])
 			b->top[g->topic[part]] = b->seats[g->owner[part]].count;
 	for (int32_t i = 0; i < g->n_members; i++)
-		for (int32_t t = 0; !b->seats[i].fixed && b->seats[i].count < b->seats[i].most && t < g->n_topics;
+		for (int32_t t = 0; !b->seats[i].fixed && b->seats[i].count != b->seats[i].most && t < g->n_topics;
 			 t++)
 			if (g->members[i].takes[t] && b->top[t] > b->seats[i].count + 1)
 				return false;
@@ -508,21 +508,19 @@ assign_general(AssignGroup *g, const Claims *claims)
 
 /* ---- the assignor ---- */
 
-/* Moves between members that had it and others: what was added to one and taken from another. */
+/* What somebody had goes to another member, who had it not. */
 static void
 find_moving(AssignGroup *g)
 {
-	for (int32_t me = 0; me < g->n_members; me++)
-		for (int32_t k = 0; k < g->members[me].n_owned; k++)
-		{
-			int32_t part = g->members[me].owned[k], owner = g->owner[part];
-			bool had = owner < 0 || owner == me;
+	for (int pass = 0; pass < 2; pass++)
+		for (int32_t me = 0; me < g->n_members; me++)
+			for (int32_t k = 0; k < g->members[me].n_owned; k++)
+			{
+				int32_t part = g->members[me].owned[k];
 
-			for (int32_t i = 0; !had && i < g->members[owner].n_owned; i++)
-				had = g->members[owner].owned[i] == part;
-			if (!had)
-				g->moving[part] = true;
-		}
+				if ((g->owner[part] == me) == (pass == 1))
+					g->moving[part] = pass == 0 && g->owner[part] >= 0;
+			}
 }
 
 int

@@ -20,6 +20,7 @@
 #include "client/conf.h"
 #include "wire/by_topic.h"
 #include "wire/errors.h"
+#include "wire/frame_in.h"
 #include "wire/messages.h"
 
 #define CLIENT_APIS    96 /* keys that versions are kept of */
@@ -31,16 +32,6 @@ typedef struct Node Node;
 typedef struct Conn Conn;
 typedef struct Call Call;
 typedef struct Topic Topic;
-
-/* What came from a broker in one piece, without its length. */
-typedef struct Frame
-{
-	int refs;
-	size_t len;
-	uint8_t data[];
-} Frame;
-
-void frame_unref(Frame *f);
 
 /* The memory of a response that is wanted beyond done. */
 typedef struct Kept
@@ -134,10 +125,7 @@ struct Conn
 	Call *unsent;     /* the first that is not wholly sent */
 	size_t sent;      /* bytes of it */
 	int n_calls;
-	uint8_t head[4];
-	size_t head_got;
-	Frame *in;
-	size_t in_size, in_cap;
+	FrameIn in;
 };
 
 struct Node

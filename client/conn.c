@@ -17,17 +17,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "wire/bytes.h"
-
-#define FRAME_START ((size_t) 64 * 1024)
+#define FRAME_FIRST ((size_t) 64 * 1024)
 #define MOST_IOV    64
-
-void
-frame_unref(Frame *f)
-{
-	if (f != NULL && --f->refs == 0)
-		free(f);
-}
 
 void
 ask_drop(Ask *ask)
@@ -93,7 +84,7 @@ void
 call_keep(Client *c, Kept *kept)
 {
 	kept_free(kept);
-	c->frame->refs++;
+	frame_ref(c->frame);
 	*kept = (Kept){c->frame, c->arena};
 	arena_init(&c->arena, 4096);
 }
@@ -138,7 +129,7 @@ conn_close(Client *c, Conn *conn, const pgb_error *why)
 				  : "");
 	if (conn->fd >= 0)
 		(void) close(conn->fd);
-	frame_unref(conn->in);
+	frame_in_free(&conn->in);
 	c->last_error = err;
 	*conn = (Conn){.node = conn->node, .fd = -1, .retry = conn->retry};
 	conn->node->tries++;
@@ -175,6 +166,7 @@ conn_open(Client *c, Conn *conn)
 	conn->fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	conn->state = CONN_CONNECTING;
 	conn->since = c->now;
+	frame_in_init(&conn->in, (size_t) c->conf.receive_max, FRAME_FIRST);
 	if (conn->fd < 0 || (connect(conn->fd, a->ai_addr, a->ai_addrlen) != 0 && errno != EINPROGRESS))
 		lost(c, conn, errno);
 	else
@@ -216,34 +208,6 @@ versions_done(Client *c, Call *call, const pgb_error *err, void *response)
 
 /* ---- writing ---- */
 
-/* What is left of a request behind `skip` bytes: its own bytes, and those of its holes in between. */
-static int
-call_iov(const Call *call, size_t skip, struct iovec *iov)
-{
-	const WireWriter *w = &call->out;
-	size_t from = 0;
-	int n = 0;
-
-	for (int h = 0; h <= w->n_holes && n + 2 <= MOST_IOV; h++)
-	{
-		size_t to = h < w->n_holes ? w->holes[h].pos : w->len;
-		struct iovec pieces[2] = {{w->buf + from, to - from}, {NULL, 0}};
-
-		if (h < w->n_holes)
-			pieces[1] = (struct iovec){w->holes[h].user, (size_t) w->holes[h].len};
-		for (int i = 0; i < 2; i++)
-		{
-			size_t gone = skip < pieces[i].iov_len ? skip : pieces[i].iov_len;
-
-			skip -= gone;
-			if (pieces[i].iov_len > gone)
-				iov[n++] = (struct iovec){(char *) pieces[i].iov_base + gone, pieces[i].iov_len - gone};
-		}
-		from = to;
-	}
-	return n;
-}
-
 static void
 take_call(Conn *conn, Call *call)
 {
@@ -259,7 +223,8 @@ flush(Client *c, Conn *conn)
 	{
 		Call *call = conn->unsent;
 		struct iovec iov[MOST_IOV];
-		struct msghdr msg = {.msg_iov = iov, .msg_iovlen = (size_t) call_iov(call, conn->sent, iov)};
+		struct msghdr msg = {.msg_iov = iov,
+							 .msg_iovlen = (size_t) wire_writer_iov(&call->out, conn->sent, iov, MOST_IOV)};
 		ssize_t n = sendmsg(conn->fd, &msg, MSG_NOSIGNAL);
 
 		if (n < 0 && errno != EAGAIN && errno != EINTR)
@@ -295,9 +260,8 @@ conn_push(Client *c, Conn *conn, Call *call)
 
 /* ---- reading ---- */
 
-/* A whole frame is there. */
 static void
-answered(Client *c, Conn *conn)
+answered(Client *c, Conn *conn, Frame *frame)
 {
 	Call *call = conn->calls;
 	const char *wrong = "no memory";
@@ -306,74 +270,51 @@ answered(Client *c, Conn *conn)
 	if (call == NULL || call == conn->unsent)
 	{
 		error_set(&conn->broken, PGB_PROTOCOL, true, "sent an answer without a question");
+		frame_unref(frame);
 		return;
 	}
-	c->frame = conn->in;
-	conn->in = NULL;
 	response = arena_alloc(&c->arena, call->api->response->size);
 	if (response != NULL)
-		wrong = wire_response_decode(c->frame->data, c->frame->len, call->api, call->version,
-									 call->correlation_id, &c->arena, response);
+		wrong = wire_response_decode(frame->data, frame->len, call->api, call->version, call->correlation_id,
+									 &c->arena, response);
 	if (wrong != NULL)
 	{
 		arena_reset(&c->arena);
-		frame_unref(c->frame);
-		c->frame = NULL;
+		frame_unref(frame);
 		error_set(&conn->broken, PGB_PROTOCOL, true, "the answer to %s cannot be read (%s)", call->api->name,
 				  wrong);
 		return;
 	}
+	c->frame = frame;
 	take_call(conn, call);
 	call_end(c, call, NULL, response);
 	free(call);
 }
 
-/* For a frame whose head is there, or to double what was taken for one, up to what it was said to need. */
-static void
-make_room(Client *c, Conn *conn)
-{
-	size_t cap = conn->in == NULL ? FRAME_START : conn->in_cap * 2;
-	Frame *in = NULL;
-
-	if (conn->in == NULL)
-		conn->in_size = get_be32(conn->head);
-	conn->in_cap = cap < conn->in_size ? cap : conn->in_size;
-	if (conn->in_size < 4 || conn->in_size > (size_t) c->conf.receive_max)
-		error_set(&conn->broken, PGB_PROTOCOL, true,
-				  "the answer would be of %zu bytes: no broker, a listener that wants TLS, or above "
-				  "receive.message.max.bytes",
-				  conn->in_size);
-	else if ((in = realloc(conn->in, sizeof(Frame) + conn->in_cap)) == NULL)
-		error_set(&conn->broken, PGB_NO_MEMORY, false, "no memory for an answer of %zu bytes", conn->in_size);
-	if (in == NULL)
-		return;
-	if (conn->in == NULL)
-		*in = (Frame){.refs = 1};
-	conn->in = in;
-	conn->head_got = 0;
-}
-
-/* One read, into the frame and the head of the next one.  False: there is no more now. */
+/* False: there is no more now. */
 static bool
 receive_some(Client *c, Conn *conn)
 {
-	size_t room = conn->in == NULL ? 0 : conn->in_cap - conn->in->len;
-	bool to_end = conn->in == NULL || conn->in_cap == conn->in_size;
-	struct iovec iov[2] = {{conn->in == NULL ? NULL : conn->in->data + conn->in->len, room},
-						   {conn->head + conn->head_got, to_end ? sizeof(conn->head) - conn->head_got : 0}};
-	ssize_t n = readv(conn->fd, iov, 2);
-	size_t got = n > 0 ? (size_t) n : 0, body = got < room ? got : room;
+	struct iovec iov[2];
+	const char *wrong;
+	Frame *frame;
+	ssize_t n;
 
+	frame_in_room(&conn->in, iov);
+	n = readv(conn->fd, iov, 2);
 	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
 		lost(c, conn, n == 0 ? 0 : errno);
-	conn->head_got += got - body;
-	if (conn->in != NULL)
-		conn->in->len += body;
-	if (got > 0 && conn->in != NULL && conn->in->len == conn->in_size)
-		answered(c, conn);
-	if (conn->in == NULL ? conn->head_got == sizeof(conn->head) : conn->in->len == conn->in_cap)
-		make_room(c, conn);
-	return conn->broken.code == 0 && got == room + iov[1].iov_len;
+	if (n <= 0)
+		return false;
+	wrong = frame_in_took(&conn->in, (size_t) n, &frame);
+	if (frame != NULL)
+		answered(c, conn, frame);
+	if (wrong != NULL)
+		error_set(&conn->broken, PGB_PROTOCOL, true,
+				  "an answer of %zu bytes %s: is it a Kafka listener without TLS, and "
+				  "receive.message.max.bytes large enough?",
+				  conn->in.size, wrong);
+	return conn->broken.code == 0 && (size_t) n == iov[0].iov_len + iov[1].iov_len;
 }
 
 void

@@ -58,7 +58,7 @@ read_fetched(pgb_consumer *c, FromPart *p, const FetchResponseResponsesPartition
 		retry_later(&c->c, &p->retry);
 		return 0;
 	}
-	c->c.frame->refs++;
+	frame_ref(c->c.frame);
 	*chunk = (Chunk){.frame = c->c.frame, .at = r->records.p, .end = end, .n_aborted = n_aborted};
 	if (n_aborted > 0)
 		memcpy(chunk->aborted, r->aborted_transactions, sizeof(Aborted) * (size_t) n_aborted);

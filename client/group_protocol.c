@@ -12,27 +12,6 @@
 #define SUBSCRIPTION_VERSION 3
 #define ASSIGNMENT_VERSION   0 /* every client reads it, and later ones add nothing */
 
-/*
- * A message behind its version, or (user data) without it.  In the arena; len -1: there was no memory for it, or for what
- * it is made of.
- */
-static WBytes
-pack(Arena *a, const WireMsg *desc, int16_t version, bool marked, const void *message)
-{
-	WBytes packed = WBYTES_NULL;
-	WireWriter w;
-
-	wire_writer_init(&w);
-	if (marked)
-		wire_put_bytes(&w, (const uint8_t[]){0, (uint8_t) version}, 2);
-	if (wire_encode(desc, version, &w, message) == 0)
-		packed.p = arena_copy(a, w.buf, w.len);
-	if (!a->failed)
-		packed.len = (int32_t) w.len;
-	wire_writer_free(&w);
-	return packed;
-}
-
 /* The next word of a list separated by commas; false at its end. */
 static bool
 next_word(const char **at, WStr *word)
@@ -71,6 +50,7 @@ subscription(pgb_consumer *c, WStr assignor)
 	StickyAssignorUserData had;
 	Arena *a = &c->c.arena;
 	uint8_t generation[4];
+	WBytes packed;
 
 	WIRE_INIT(ConsumerProtocolSubscription, &sub);
 	WIRE_INIT(StickyAssignorUserData, &had);
@@ -90,8 +70,12 @@ subscription(pgb_consumer *c, WStr assignor)
 	if (wstr_eq(assignor, WSTR_LIT("cooperative-sticky")))
 		sub.user_data = (WBytes){generation, sizeof(generation)};
 	else if (wstr_eq(assignor, WSTR_LIT("sticky")) && c->sticky_generation >= 0)
-		sub.user_data = pack(a, &StickyAssignorUserData_desc, 1, false, &had);
-	return pack(a, &ConsumerProtocolSubscription_desc, SUBSCRIPTION_VERSION, true, &sub);
+	{
+		/* Nothing says its version. */
+		packed = wire_pack(&StickyAssignorUserData_desc, 1, a, &had);
+		sub.user_data = packed.len < 2 ? packed : (WBytes){packed.p + 2, packed.len - 2};
+	}
+	return wire_pack(&ConsumerProtocolSubscription_desc, SUBSCRIPTION_VERSION, a, &sub);
 }
 
 int
@@ -248,7 +232,7 @@ group_assign(pgb_consumer *c, SyncGroupRequest *req)
 			for (int32_t k = 0; k < g.topics[t].n; k++)
 				if (g.owner[g.topics[t].first + k] == req->n_assignments)
 					(void) wire_by_topic_add(&ConsumerProtocolAssignment_desc, a, &as, g.topics[t].name, k);
-		to->assignment = pack(a, &ConsumerProtocolAssignment_desc, ASSIGNMENT_VERSION, true, &as);
+		to->assignment = wire_pack(&ConsumerProtocolAssignment_desc, ASSIGNMENT_VERSION, a, &as);
 		if (to->assignment.len < 0)
 			return -1;
 	}

@@ -25,6 +25,8 @@
 #ifndef WIRE_CODEC_H
 #define WIRE_CODEC_H
 
+#include <sys/uio.h>
+
 #include "wire/arena.h"
 #include "wire/types.h"
 
@@ -116,10 +118,16 @@ void wire_writer_reset(WireWriter *w); /* empty again, memory kept */
 void wire_writer_free(WireWriter *w);
 void wire_put_bytes(WireWriter *w, const void *src, size_t len);
 
+/* What there is to send behind the first `skip` bytes, holes filled from their `user`: up to `most` stretches; returns how many. */
+int wire_writer_iov(const WireWriter *w, size_t skip, struct iovec *iov, int most);
+
 /* Room for `n` bytes, for whoever writes them in place; NULL when the writer failed. */
 uint8_t *wire_put_room(WireWriter *w, size_t n) __attribute__((warn_unused_result));
 int wire_encode(const WireMsg *m, int16_t version, WireWriter *w, const void *in)
 	__attribute__((warn_unused_result));
+
+/* What wire_unpack reads, in the arena; len -1: there was no memory for it, or for what it is made of (a->failed). */
+WBytes wire_pack(const WireMsg *m, int16_t version, Arena *a, const void *in);
 
 /* ---- Structs ---- */
 

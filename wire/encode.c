@@ -31,6 +31,32 @@ wire_writer_free(WireWriter *w)
 	wire_writer_init(w);
 }
 
+int
+wire_writer_iov(const WireWriter *w, size_t skip, struct iovec *iov, int most)
+{
+	size_t from = 0;
+	int n = 0;
+
+	for (int h = 0; h <= w->n_holes && n + 2 <= most; h++)
+	{
+		size_t to = h < w->n_holes ? w->holes[h].pos : w->len;
+		struct iovec pieces[2] = {{w->buf + from, to - from}, {NULL, 0}};
+
+		if (h < w->n_holes)
+			pieces[1] = (struct iovec){w->holes[h].user, (size_t) w->holes[h].len};
+		for (int i = 0; i < 2; i++)
+		{
+			size_t gone = skip < pieces[i].iov_len ? skip : pieces[i].iov_len;
+
+			skip -= gone;
+			if (pieces[i].iov_len > gone)
+				iov[n++] = (struct iovec){(char *) pieces[i].iov_base + gone, pieces[i].iov_len - gone};
+		}
+		from = to;
+	}
+	return n;
+}
+
 uint8_t *
 wire_put_room(WireWriter *w, size_t n)
 {
@@ -392,4 +418,20 @@ wire_encode(const WireMsg *m, int16_t version, WireWriter *w, const void *in)
 	if (!w->failed)
 		encode_struct(m, version, w, in);
 	return w->failed ? -1 : 0;
+}
+
+WBytes
+wire_pack(const WireMsg *m, int16_t version, Arena *a, const void *in)
+{
+	WBytes packed = WBYTES_NULL;
+	WireWriter w;
+
+	wire_writer_init(&w);
+	put16(&w, (uint16_t) version);
+	if (wire_encode(m, version, &w, in) == 0)
+		packed.p = arena_copy(a, w.buf, w.len);
+	if (packed.p != NULL && !a->failed)
+		packed.len = (int32_t) w.len;
+	wire_writer_free(&w);
+	return packed;
 }

@@ -13,7 +13,7 @@
 static void
 release_frame(void *owner)
 {
-	net_frame_unref(owner);
+	frame_unref(owner);
 }
 
 /* The high watermark is never beyond the end of the log. */
@@ -140,7 +140,7 @@ take_error(FetchLane *lane, Follow *follow, const FetchResponseResponsesPartitio
 }
 
 static bool
-take_records(Follow *follow, const FetchResponseResponsesPartitions *part, NetFrame *frame)
+take_records(Follow *follow, const FetchResponseResponsesPartitions *part, Frame *frame)
 {
 	Partition *p = follow->partition;
 	/* The frame is ours alone, so storage may write from it. */
@@ -154,11 +154,11 @@ take_records(Follow *follow, const FetchResponseResponsesPartitions *part, NetFr
 	/* Also in sync, where it is not held up: the rate is for all that comes, as in Kafka. */
 	if (p->throttled_as_follower)
 		throttle_note(&follow->lane->r->fetching, append.len, clock_boot_ms());
-	net_frame_ref(frame);
+	frame_ref(frame);
 	error = log_append_as_follower(p->log, &append);
 	if (error != KERR_NONE)
 	{
-		net_frame_unref(frame);
+		frame_unref(frame);
 		storage_trouble(follow, p, append.message != NULL ? append.message : "its log refuses writes");
 		return false;
 	}
@@ -213,7 +213,7 @@ find_follow(const FetchLane *lane, const WUuid *topic_id, int32_t partition)
 
 void
 fetch_lane_take(FetchLane *lane, const WUuid *topic_id, const FetchResponseResponsesPartitions *part,
-				int32_t correlation_id, NetFrame *frame)
+				int32_t correlation_id, Frame *frame)
 {
 	Follow *follow = find_follow(lane, topic_id, part->partition_index);
 

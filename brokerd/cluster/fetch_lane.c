@@ -22,7 +22,7 @@ enum
 };
 
 static void on_open(void *ctx);
-static void on_frame(void *ctx, NetFrame *frame);
+static void on_frame(void *ctx, Frame *frame);
 static void on_end(void *ctx, NetEnd end, const char *why);
 static void on_wake(struct ev_loop *loop, ev_timer *w, int events);
 static void on_timeout(struct ev_loop *loop, ev_timer *w, int events);
@@ -487,7 +487,7 @@ fetch_lane_kick(FetchLane *lane)
 /* ---- the answer ---- */
 
 static void
-take_response(FetchLane *lane, const FetchResponse *response, int32_t correlation_id, NetFrame *frame)
+take_response(FetchLane *lane, const FetchResponse *response, int32_t correlation_id, Frame *frame)
 {
 	if (response->error_code != KERR_NONE)
 	{
@@ -509,7 +509,7 @@ take_response(FetchLane *lane, const FetchResponse *response, int32_t correlatio
 }
 
 static void
-on_frame(void *ctx, NetFrame *frame)
+on_frame(void *ctx, Frame *frame)
 {
 	FetchLane *lane = ctx;
 	int32_t correlation_id = lane->correlation_id - lane->in_flight;
@@ -522,7 +522,7 @@ on_frame(void *ctx, NetFrame *frame)
 	{
 		fetch_lane_disconnect(lane, "its answer is malformed");
 		back_off(lane);
-		net_frame_unref(frame);
+		frame_unref(frame);
 		return;
 	}
 	lane->in_flight--;
@@ -532,7 +532,7 @@ on_frame(void *ctx, NetFrame *frame)
 	lane->taking = true;
 	take_response(lane, &response, correlation_id, frame);
 	lane->taking = false;
-	net_frame_unref(frame);
+	frame_unref(frame);
 	if (lane->in_flight > 0)
 	{
 		ev_timer_set(&lane->timeout, lane->r->opt.config->replica_socket_timeout_ms / 1e3, 0.);

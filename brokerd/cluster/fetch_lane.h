@@ -92,6 +92,6 @@ void fetch_lane_delay(Follow *follow);
 
 /* fetch_answer.c: what the leader says of one partition. */
 void fetch_lane_take(FetchLane *lane, const WUuid *topic_id, const FetchResponseResponsesPartitions *part,
-					 int32_t correlation_id, NetFrame *frame);
+					 int32_t correlation_id, Frame *frame);
 
 #endif

@@ -78,11 +78,11 @@ on_open(void *ctx)
 }
 
 static void
-on_frame(void *ctx, NetFrame *frame)
+on_frame(void *ctx, Frame *frame)
 {
 	Peer *peer = ctx;
 
-	net_frame_unref(frame);
+	frame_unref(frame);
 	peer->doubt_until_ms = 0;
 	set_refused(peer, false);
 }

@@ -13,7 +13,6 @@
 
 enum
 {
-	FRAME_PREFIX = 4,
 	READ_TURN = 1 << 20 /* bytes before the loop's others get their turn */
 };
 
@@ -29,27 +28,11 @@ struct NetClient
 	ev_timer start; /* what cannot be told from inside net_client_open() */
 	NetEnd early_end;
 	char early_why[128];
-	/* in */
-	uint8_t prefix[FRAME_PREFIX];
-	size_t have; /* bytes of the prefix, then of the prefix and the frame */
-	NetFrame *frame;
+	FrameIn in;
 	/* out: sent ... len */
 	uint8_t *out;
 	size_t out_sent, out_len, out_cap;
 };
-
-void
-net_frame_ref(NetFrame *frame)
-{
-	frame->refs++;
-}
-
-void
-net_frame_unref(NetFrame *frame)
-{
-	if (--frame->refs == 0)
-		free(frame);
-}
 
 /* ---- the end ---- */
 
@@ -89,8 +72,7 @@ net_client_close(NetClient *c)
 	resolve_cancel(c->resolve);
 	if (c->fd >= 0)
 		close(c->fd);
-	if (c->frame != NULL)
-		net_frame_unref(c->frame);
+	frame_in_free(&c->in);
 	free(c->out);
 	free(c->host);
 	free(c);
@@ -98,36 +80,10 @@ net_client_close(NetClient *c)
 
 /* ---- in ---- */
 
-/* The prefix is whole: a frame of that length. */
-static bool
-begin_frame(NetClient *c)
-{
-	uint32_t len = (uint32_t) c->prefix[0] << 24 | (uint32_t) c->prefix[1] << 16 |
-				   (uint32_t) c->prefix[2] << 8 | c->prefix[3];
-
-	if (len > c->opt.max_frame)
-		return false;
-	c->frame = malloc(sizeof(*c->frame) + len);
-	if (c->frame == NULL)
-		return false;
-	c->frame->refs = 1;
-	c->frame->len = len;
-	return true;
-}
-
-/* Read what belongs to the present prefix or frame: > 0, 0 the end of the connection, < 0 errno. */
-static ssize_t
-read_some(NetClient *c)
-{
-	ssize_t n = c->have < FRAME_PREFIX ? recv(c->fd, c->prefix + c->have, FRAME_PREFIX - c->have, 0)
-									   : recv(c->fd, c->frame->data + (c->have - FRAME_PREFIX),
-											  c->frame->len - (c->have - FRAME_PREFIX), 0);
-
-	if (n > 0)
-		c->have += (size_t) n;
-	return n;
-}
-
+/*
+ * What belongs to the present frame or its head, and nothing behind: who is given a frame may close the client, and then
+ * nothing may be left to be said.
+ */
 static void
 on_readable(struct ev_loop *loop, ev_io *io, int events)
 {
@@ -138,7 +94,12 @@ on_readable(struct ev_loop *loop, ev_io *io, int events)
 	(void) events;
 	for (; turn < READ_TURN; turn += n)
 	{
-		n = read_some(c);
+		struct iovec iov[2];
+		const char *wrong;
+		Frame *frame;
+
+		frame_in_room(&c->in, iov);
+		n = recv(c->fd, iov[0].iov_base, iov[0].iov_len, 0);
 		if (n < 0 && errno == EINTR)
 		{
 			n = 0;
@@ -151,17 +112,17 @@ on_readable(struct ev_loop *loop, ev_io *io, int events)
 			end_with(c, NET_END_CLOSED, n == 0 ? "the peer closed it" : strerror(errno));
 			return;
 		}
-		if (c->have == FRAME_PREFIX && !begin_frame(c))
+		wrong = frame_in_took(&c->in, (size_t) n, &frame);
+		if (wrong != NULL)
 		{
-			end_with(c, NET_END_CLOSED, "a frame is longer than any answer can be");
+			char why[96];
+
+			snprintf(why, sizeof(why), "a frame of %zu bytes %s", c->in.size, wrong);
+			end_with(c, NET_END_CLOSED, why);
 			return;
 		}
-		if (c->have >= FRAME_PREFIX && c->have - FRAME_PREFIX == c->frame->len)
+		if (frame != NULL)
 		{
-			NetFrame *frame = c->frame;
-
-			c->frame = NULL;
-			c->have = 0;
 			/* The owner may close the client in it: nothing of it is touched afterwards. */
 			c->opt.on_frame(c->opt.ctx, frame);
 			return;
@@ -316,6 +277,8 @@ net_client_open(const NetClientOptions *opt)
 	c->opt = *opt;
 	c->opt.host = c->host = strdup(opt->host);
 	c->fd = -1;
+	/* Peers are ours: what they claim comes. */
+	frame_in_init(&c->in, opt->max_frame, opt->max_frame);
 	ev_init(&c->reader, on_readable);
 	ev_init(&c->writer, on_writable);
 	ev_timer_init(&c->start, on_start, 0., 0.);

@@ -6,7 +6,7 @@
  *                                             │            on_open, then on_frame for each frame that comes
  *                                             └─────────▶ on_end, once
  *
- * A frame belongs to who gets it until net_frame_unref(): record batches in it can be handed to storage as they
+ * A frame belongs to who gets it until frame_unref(): record batches in it can be handed to storage as they
  * are.  After net_client_close() nothing is called any more.
  */
 #ifndef BROKERD_NET_CLIENT_H
@@ -17,17 +17,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "wire/frame_in.h"
+
 typedef struct NetClient NetClient;
-
-typedef struct NetFrame
-{
-	int refs;
-	size_t len;
-	uint8_t data[]; /* behind the length prefix */
-} NetFrame;
-
-void net_frame_ref(NetFrame *frame);
-void net_frame_unref(NetFrame *frame);
 
 typedef enum NetEnd
 {
@@ -43,7 +35,7 @@ typedef struct NetClientOptions
 	int port;
 	size_t max_frame; /* a longer one ends the connection */
 	void (*on_open)(void *ctx);
-	void (*on_frame)(void *ctx, NetFrame *frame); /* the callee's to unref */
+	void (*on_frame)(void *ctx, Frame *frame); /* the callee's to unref */
 	/* `why` is a sentence.  The client is still to be closed by its owner. */
 	void (*on_end)(void *ctx, NetEnd end, const char *why);
 	void *ctx;

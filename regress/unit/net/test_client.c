@@ -41,7 +41,7 @@ typedef struct Side
 	int late; /* calls after the client was closed */
 	NetEnd end;
 	char why[128];
-	NetFrame *frames[FRAMES_MAX];
+	Frame *frames[FRAMES_MAX];
 	int n_frames;
 } Side;
 
@@ -64,7 +64,7 @@ on_open(void *ctx)
 }
 
 static void
-on_frame(void *ctx, NetFrame *frame)
+on_frame(void *ctx, Frame *frame)
 {
 	Side *s = ctx;
 
@@ -72,7 +72,7 @@ on_frame(void *ctx, NetFrame *frame)
 	if (s->n_frames < FRAMES_MAX)
 		s->frames[s->n_frames++] = frame;
 	else
-		net_frame_unref(frame);
+		frame_unref(frame);
 	if (s->close_in == IN_FRAME)
 		close_client(s);
 }
@@ -173,7 +173,7 @@ side_free(Side *s)
 {
 	close_client(s);
 	for (int i = 0; i < s->n_frames; i++)
-		net_frame_unref(s->frames[i]);
+		frame_unref(s->frames[i]);
 	if (s->peer >= 0)
 		close(s->peer);
 	close(s->listener);
@@ -199,7 +199,7 @@ is_frame(const Side *s, int i, const char *text)
 static void
 test_pieces(void)
 {
-	static const char bytes[] = "\0\0\0\5hello\0\0\0\0\0\0\0\3abc";
+	static const char bytes[] = "\0\0\0\5hello\0\0\0\1!\0\0\0\3abc";
 	Side s;
 
 	side_connect(&s, NOWHERE);
@@ -210,11 +210,11 @@ test_pieces(void)
 		turn(&s);
 	}
 	wait_until(&s, s.n_frames == 3);
-	ok(is_frame(&s, 0, "hello") && is_frame(&s, 1, "") && is_frame(&s, 2, "abc"),
-	   "three frames, one of them empty, byte by byte");
+	ok(is_frame(&s, 0, "hello") && is_frame(&s, 1, "!") && is_frame(&s, 2, "abc"),
+	   "three frames, byte by byte");
 	peer_write(&s, bytes, sizeof(bytes) - 1);
 	wait_until(&s, s.n_frames == 6);
-	ok(is_frame(&s, 3, "hello") && is_frame(&s, 4, "") && is_frame(&s, 5, "abc"), "three frames at once");
+	ok(is_frame(&s, 3, "hello") && is_frame(&s, 4, "!") && is_frame(&s, 5, "abc"), "three frames at once");
 	is_int(s.ended, 0, "and it goes on");
 	side_free(&s);
 }
@@ -275,16 +275,16 @@ static void
 test_references(void)
 {
 	Side s;
-	NetFrame *frame;
+	Frame *frame;
 
 	side_connect(&s, NOWHERE);
 	peer_write(&s, "\0\0\0\2ok", 6);
 	wait_until(&s, s.n_frames == 1);
 	frame = s.frames[0];
-	net_frame_ref(frame);
+	frame_ref(frame);
 	side_free(&s);
 	ok(frame->len == 2 && memcmp(frame->data, "ok", 2) == 0, "a frame outlives its connection");
-	net_frame_unref(frame);
+	frame_unref(frame);
 }
 
 /* ---- ends ---- */

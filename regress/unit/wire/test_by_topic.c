@@ -87,6 +87,7 @@ test_unpack(void)
 	static const uint8_t newer[] = {0, 9, 0, 0, 0, 1, 0, 1, 't', 255, 255, 255, 255,
 									0, 0, 0, 0, 0, 0, 0, 5, 255, 255, 1,   2};
 	ConsumerProtocolSubscription sub;
+	WBytes packed;
 	Arena a;
 
 	arena_init(&a, 1024);
@@ -101,6 +102,14 @@ test_unpack(void)
 	ok(wire_unpack(&ConsumerProtocolSubscription_desc, (WBytes){(const uint8_t *) "\xff\xff\0\0\0\0", 6}, &a,
 				   &sub) != 0,
 	   "no version is below 0");
+	sub.generation_id = 77;
+	packed = wire_pack(&ConsumerProtocolSubscription_desc, 3, &a, &sub);
+	ok(packed.len > 2 && packed.p[0] == 0 && packed.p[1] == 3, "packed behind its version");
+	sub.generation_id = 0;
+	ok(wire_unpack(&ConsumerProtocolSubscription_desc, packed, &a, &sub) == 0 && sub.generation_id == 77,
+	   "and read again");
+	a.limit = 1;
+	is_int(wire_pack(&ConsumerProtocolSubscription_desc, 3, &a, &sub).len, -1, "no memory for it");
 	arena_free(&a);
 }
 

@@ -280,6 +280,41 @@ test_holes(void)
 	wire_writer_free(&w);
 }
 
+/* What is to be sent, from each of its bytes on, is the same as all of it at once. */
+static void
+test_iov(void)
+{
+	uint8_t hole[2][3] = {"abc", "de"};
+	WireHole holes[] = {{0, 3, hole[0]}, {5, 2, hole[1]}, {5, 1, hole[1]}};
+	WireWriter w;
+	struct iovec iov[8];
+	int wrong = 0;
+
+	wire_writer_init(&w);
+	wire_put_bytes(&w, "12345", 5);
+	for (int n = 0; n <= 3; n++)
+	{
+		const char *all = n == 0 ? "12345" : n == 1 ? "abc12345" : n == 2 ? "abc12345de" : "abc12345ded";
+
+		w.holes = holes;
+		w.n_holes = n;
+		for (size_t skip = 0; skip <= strlen(all); skip++)
+		{
+			size_t at = skip;
+
+			for (int i = 0, got = wire_writer_iov(&w, skip, iov, 8); i < got; at += iov[i++].iov_len)
+				wrong += iov[i].iov_len == 0 || at + iov[i].iov_len > strlen(all) ||
+						 memcmp(iov[i].iov_base, all + at, iov[i].iov_len) != 0;
+			wrong += at != strlen(all);
+		}
+	}
+	is_int(wrong, 0, "bytes and holes as they are sent, from anywhere on");
+	is_int(wire_writer_iov(&w, 0, iov, 2), 1, "as many stretches as there is room for");
+	w.holes = NULL;
+	w.n_holes = 0;
+	wire_writer_free(&w);
+}
+
 static void
 test_request_header(void)
 {
@@ -518,6 +553,7 @@ main(void)
 	test_encode_rules();
 	test_long_tag();
 	test_holes();
+	test_iov();
 	test_request_header();
 	test_response_header();
 	test_asking();
