@@ -32,14 +32,17 @@ class Sender(threading.Thread):
         super().__init__(daemon=True)
         self.number, self.rate, self.options = number, rate, options
         self.idempotent = settings.get("enable.idempotence", False)
-        # Nothing may time out at the client: a retry with a new epoch would be a duplicate of its making.
-        self.producer = ck.Producer({**PATIENCE, **settings, "bootstrap.servers": options.bootstrap, "message.timeout.ms": 0,
-                                     "queue.buffering.max.messages": 10 * UNDER_WAY, "error_cb": self.on_error})
+        self.producer = self.open(settings)
         self.sent = dict.fromkeys(range(options.partitions), 0)
         self.acks = []
         self.acked = dict.fromkeys(range(options.partitions), 0)
         self.acked_at = dict.fromkeys(range(options.partitions), time.monotonic())
         self.failed = 0
+
+    def open(self, settings):
+        # Nothing may time out at the client: a retry with a new epoch would be a duplicate of its making.
+        return ck.Producer({**PATIENCE, **settings, "bootstrap.servers": self.options.bootstrap, "message.timeout.ms": 0,
+                            "queue.buffering.max.messages": 10 * UNDER_WAY, "error_cb": self.on_error})
 
     def on_error(self, error):
         if error.fatal():
@@ -47,15 +50,15 @@ class Sender(threading.Thread):
 
     def on_delivery(self, error, message):
         if error:
-            self.refused(error, message)
+            self.refused(error, message.partition())
         else:
             self.acknowledged(message.partition(), message.offset(), int(message.value().split(b" ", 3)[2]))
 
-    def refused(self, error, message):
+    def refused(self, error, partition):
         self.failed += 1
         # An idempotent one has nothing to give up for: what it is told is always retriable.
         if self.idempotent:
-            self.options.faults.add("refused", f"producer {self.number} partition {message.partition()}: {error}")
+            self.options.faults.add("refused", f"producer {self.number} partition {partition}: {error}")
 
     def acknowledged(self, partition, offset, sequence):
         """`offset` None: the broker said that it has it already, and not where."""
@@ -67,12 +70,21 @@ class Sender(threading.Thread):
         self.producer.produce(self.options.topic, values.make(self.number, partition, self.sent[partition]),
                               partition=partition, on_delivery=self.on_delivery)
 
+    def poll(self):
+        self.producer.poll(0.005)
+
+    def under_way(self):
+        return len(self.producer)
+
+    def flush(self, seconds):
+        return self.producer.flush(seconds)
+
     def run(self):
         began = time.monotonic()
         turn = 0
         while not self.options.stopping.is_set():
             try:
-                self.producer.poll(0.005)
+                self.poll()
             except ck.KafkaException as error:
                 self.options.faults.add("producer", f"producer {self.number}: {error}")
                 return
@@ -80,12 +92,12 @@ class Sender(threading.Thread):
             if due - turn > self.rate:  # after a stall, go on at the rate instead of all at once
                 began += (due - turn) / self.rate
                 continue
-            while turn < due and len(self.producer) < UNDER_WAY:
+            while turn < due and self.under_way() < UNDER_WAY:
                 partition = turn % self.options.partitions
                 self.produce(partition)
                 self.sent[partition] += 1
                 turn += 1
-        left = self.producer.flush(60)
+        left = self.flush(60)
         if left and self.idempotent:
             self.options.faults.add("refused", f"producer {self.number}: {left} records got no answer within a minute")
 
@@ -109,9 +121,8 @@ class Reader(threading.Thread):
         consumer.assign([ck.TopicPartition(self.options.topic, p, 0) for p in self.next])
         return consumer
 
-    def take(self, message):
-        partition, offset = message.partition(), message.offset()
-        number = values.parse(message.value(), partition)
+    def take(self, partition, offset, value):
+        number = values.parse(value, partition)
         if offset != self.next[partition]:
             self.options.faults.add("gap", f"partition {partition}: a reader got {offset} after {self.next[partition] - 1}")
         self.next[partition] = offset + 1
@@ -126,7 +137,7 @@ class Reader(threading.Thread):
             for message in consumer.consume(200, 0.2):
                 error = message.error()
                 if error is None:
-                    self.take(message)
+                    self.take(message.partition(), message.offset(), message.value())
                 elif error.code() == ck.KafkaError._PARTITION_EOF:
                     ended.add(message.partition())
                 elif error.code() in (ck.KafkaError._AUTO_OFFSET_RESET, ck.KafkaError.OFFSET_OUT_OF_RANGE, ck.KafkaError._BAD_MSG):

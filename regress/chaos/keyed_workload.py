@@ -37,7 +37,7 @@ class KeyedSender(Sender):
 
     def on_keyed_delivery(self, sequence, error, message):
         if error:
-            self.refused(error, message)
+            self.refused(error, message.partition())
             return
         partition, offset = message.partition(), message.offset()
         self.acknowledged(partition, offset, sequence)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The clients of a chaos run, in one process.  Of the one topic: idempotent producers and one with acks=1, a consumer that
-follows, one that reads from the start again and again, and one that watches the high watermarks (clients.py, watcher.py).
+"""The clients of a chaos run, in one process.  Of the one topic: two idempotent producers (librdkafka, libpgbroker) and one
+with acks=1, a consumer of each library that follows, one that reads from the start again and again, and one that watches the
+high watermarks (clients.py, own_clients.py, watcher.py).
 Of the compacted one: an idempotent producer, and the same three (keyed_workload.py).  Runs under the Python that has
 confluent-kafka (librdkafka).
 
@@ -9,6 +10,7 @@ confluent-kafka (librdkafka).
 Prints a JSON line of figures twice a second:
 
     {"acked": 812, "partitions": [[203, 3.1], ...], "read": 811, "faults": 0}      each partition: acknowledged, seconds since
+                                                                            (of the producer that waits longest)
 
 the compacted topic's partitions behind the others, and writes what the checkers want to FOLDER/workload.json when its
 standard input ends: no more is sent then, and what is under way gets a minute.
@@ -24,6 +26,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, "..", "lib")]
 
 from clients import LOOSE, SAFE, Faults, Reader, Sender
 from keyed_workload import KeyedReader, KeyedSender
+from own_clients import OwnReader, OwnSender
 from watcher import Watcher
 
 IDEMPOTENT = (1, 2)
@@ -48,10 +51,10 @@ class Workload:
         self.keyed_topic = Topic(bootstrap, keyed_topic, keyed_partitions, self.stopping, Faults(keyed_topic, self.faults), keeps_ms)
         keyed_rate = int(rate) * KEYED_SHARE
         each = (int(rate) - keyed_rate) / 3
-        self.safe = [Sender(n, SAFE, self.topic, each) for n in IDEMPOTENT]
+        self.safe = [kind(number, SAFE, self.topic, each) for number, kind in zip(IDEMPOTENT, (Sender, OwnSender))]
         self.relaxed = Sender(RELAXED, LOOSE, self.topic, each)
         self.keyed = KeyedSender(self.keyed_topic, keyed_rate)
-        self.readers = [Reader(self.topic, again=False, rack="b1"), Reader(self.topic, again=True, rack="b2")]
+        self.readers = [Reader(self.topic, again=False, rack="b1"), Reader(self.topic, again=True, rack="b2"), OwnReader(self.topic)]
         self.keyed_readers = [KeyedReader(self.keyed_topic, self.keyed, again=False, rack="b2"),
                               KeyedReader(self.keyed_topic, self.keyed, again=True, rack="b3")]
         self.watchers = [Watcher(self.topic), Watcher(self.keyed_topic)]
@@ -61,7 +64,7 @@ class Workload:
 
     def figures(self):
         now = time.monotonic()
-        partitions = [[sum(s.acked[p] for s in senders), round(now - max(s.acked_at[p] for s in senders), 2)]
+        partitions = [[sum(s.acked[p] for s in senders), round(now - min(s.acked_at[p] for s in senders), 2)]
                       for topic, senders in ((self.topic, self.safe), (self.keyed_topic, [self.keyed])) for p in range(topic.partitions)]
         return {"acked": sum(len(s.acks) for s in (*self.safe, self.keyed)), "partitions": partitions,
                 "read": sum(r.count for r in (*self.readers, *self.keyed_readers)),

@@ -118,6 +118,9 @@ class Producer(Handle):
     def work(self, ms=0):
         return lib.pgb_producer_work(self.handle, ms)
 
+    def pending(self):
+        return lib.pgb_pending(self.handle)
+
     def flush(self, ms=30000):
         check(lib.pgb_flush(self.handle, ms, ct.byref(self.error)), self.error)
 
