@@ -32,8 +32,9 @@ from checker import Findings
 
 KINDS = ("lost", "vanished", "resurrected", "duplicated", "reordered", "moved", "changed", "phantom", "backwards",
          "stale", "forgotten", "uncompacted")
-# Acknowledged in all; with fewer, what may not be compacted yet is too much of it.
-ENOUGH = 20000
+# Acknowledged in all; with fewer, what may not be compacted yet is too much of it: after a full disk a broker waits for a
+# minute before it tries again, after the next one for two.
+ENOUGH = 50000
 
 
 class History:
