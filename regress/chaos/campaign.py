@@ -6,6 +6,8 @@ import time
 
 import checker
 import faults
+import group_checker
+import group_end
 import keyed_checker
 import keyed_log
 import replicas
@@ -22,13 +24,13 @@ STUCK_AFTER = 60  # seconds without acknowledgements after everything is well ag
 class Campaign:
     def __init__(self, seed, rounds, kinds, have, rate, ends_at=None, properties=None):
         self.rounds, self.kinds, self.rate, self.ends_at = rounds, kinds, rate, ends_at
-        self.rng = random.Random(seed)
+        self.seed, self.rng = seed, random.Random(seed)
         self.have = have
         self.hit = collections.Counter()
         self.stuck = []
-        self.slowest = 0.0
+        self.slowest = self.slowest_group = 0.0
         self.properties = properties
-        self.stage = self.found = self.account = None
+        self.stage = self.found = self.account = self.group_figures = None
         self.complete_at = 0
 
     # -- the rounds
@@ -65,10 +67,24 @@ class Campaign:
             print("  " + self.stuck[-1], flush=True)
         took = time.monotonic() - began
         self.slowest = max(self.slowest, took)
+        group_took = self.wait_for_the_group(number, before)
         now = self.stage.figures()
-        print(f"  {time.strftime('%H:%M:%S')} acknowledges again after {took:.1f} s; {now['acked']} acknowledged, {now['read']} read", flush=True)
+        print(f"  {time.strftime('%H:%M:%S')} acknowledges again after {took:.1f} s, the group {group_took:.1f} s later; {now['acked']} acknowledged, {now['read']} read", flush=True)
         if now["faults"] > before["faults"]:
             print(f"  {now['faults']} faults seen so far, the last: {now['last']}", flush=True)
+
+    def wait_for_the_group(self, number, before):
+        """It has members for all partitions again, who read and commit.  Returns how long that took."""
+        began = time.monotonic()
+        try:
+            wait_for(lambda: self.stage.group_reads(before), STUCK_AFTER, "the group's commits")
+        except AssertionError:
+            now = self.stage.figures()["group"]
+            self.stuck.append(f"round {number}: the group commits nothing for {STUCK_AFTER} s: {before['group']} acknowledged, now {now}")
+            print("  " + self.stuck[-1], flush=True)
+        took = time.monotonic() - began
+        self.slowest_group = max(self.slowest_group, took)
+        return took
 
     def wait_for_the_absent(self):
         """No replica may be away for so long that it misses a tombstone of the compacted topic: as in Kafka, what that
@@ -145,9 +161,12 @@ class Campaign:
         keyed_history = keyed_log.history(account["keyed"], keyed_rows)
         found.add_all(keyed_checker.check(keyed_history), COMPACTED)
         keyed_checker.check_compacted(keyed_history, self.stage.compactions(), found)
-        return history, keyed_history, found
+        group_history = group_end.history(self.stage, TOPIC, PARTITIONS, account["group"], found)
+        group_found, self.group_figures = group_checker.check(group_history)
+        found.add_all(group_found, "group")
+        return history, keyed_history, group_history, found
 
-    def report(self, account, history, keyed_history, found):
+    def report(self, account, history, keyed_history, group_history, found):
         acked = sum(len(history.acks[n]) for n in history.idempotent)
         relaxed = sum(len(rows) for n, rows in history.acks.items() if n not in history.idempotent)
         print("faults injected: " + ", ".join(f"{name} {count}" for name, count in sorted(self.hit.items())))
@@ -158,7 +177,12 @@ class Campaign:
         print(f"compacted: {len(keyed_history.acks)} acknowledged, {sum(map(len, keyed_history.log.values()))} stand after "
               f"{sum(self.stage.compactions().values())} passes; readers were judged {followed} times following and {again} times "
               f"from the start, {account['keyed']['unjudged']} keys left open")
-        kinds = [*checker.KINDS, *keyed_checker.KINDS, *sorted(set(found.counts) - set(checker.KINDS)), "differing"]
+        figures = self.group_figures
+        print(f"group: {len({h.generation for h in group_history.holds})} generations, {len(group_history.acknowledged)} of "
+              f"{len(group_history.commits)} commits acknowledged; {figures.handovers} handovers and {figures.looks} looks at what is "
+              f"committed were judged: {figures.lost} show what a failover lost, {figures.late} what came late, which is allowed; "
+              f"slowest return {self.slowest_group:.1f} s later")
+        kinds = [*checker.KINDS, *keyed_checker.KINDS, *group_checker.KINDS, *sorted(set(found.counts) - set(checker.KINDS)), "differing"]
         print("found: " + ", ".join(f"{kind} {found.counts[kind]}" for kind in dict.fromkeys(kinds)))
         for kind, examples in found.examples.items():
             for example in examples[:checker.EXAMPLES]:
@@ -180,8 +204,9 @@ class Campaign:
 
     def all_rounds(self):
         stage = self.stage
-        stage.start_workload(self.rate)
+        stage.start_workload(self.rate, self.seed)
         wait_for(lambda: stage.figures().get("acked", 0) > 0, 60, "the first acknowledgements")
+        wait_for(lambda: all(stage.figures()["group"]), 60, "the group's first commits")
         self.complete_at = time.monotonic()
         for number, round_ in enumerate(self.rounds, 1):
             if self.ends_at and time.monotonic() > self.ends_at:
@@ -198,6 +223,6 @@ class Campaign:
                 print("  something is wrong: the rounds end here", flush=True)
                 break
         account = self.account = stage.stop_workload()
-        history, keyed_history, found = self.settle(account)
-        self.report(account, history, keyed_history, found)
-        return found
+        histories_and_found = self.settle(account)
+        self.report(account, *histories_and_found)
+        return histories_and_found[-1]

@@ -8,7 +8,13 @@ $(BUILD)/lost_tail.so: regress/chaos/lost_tail.c
 	@echo "  LINK  $@"
 	@$(CC) -D_GNU_SOURCE $(CFLAGS) -fPIC -shared -o $@ $< -ldl
 
-chaos-prepare: all $(BUILD)/faultfs.so $(BUILD)/lost_tail.so
+# In which generation a member of libpgbroker is.
+$(BUILD)/client_generation.so: regress/chaos/client_generation.c $(GEN_HEADERS) $(wildcard client/*.h)
+	@mkdir -p $(@D)
+	@echo "  LINK  $@"
+	@$(CC) $(CPPFLAGS) $(CFLAGS) -fPIC -shared -o $@ $<
+
+chaos-prepare: all $(BUILD)/faultfs.so $(BUILD)/lost_tail.so $(BUILD)/client_generation.so
 
 ## chaos MINUTES=10 SEED=random: a cluster under a seeded schedule of faults, and what it lost: nothing
 chaos: chaos-prepare

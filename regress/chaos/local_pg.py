@@ -5,6 +5,7 @@ sockets.  After a failover the old primary is wiped and comes back as the standb
 """
 import os
 import shutil
+import time
 
 import postgres as local_postgres
 from pgbroker_cluster import Postgres, wait_for
@@ -65,6 +66,7 @@ def wal_receivers(server):
 
 def stop_following(stage):
     """From here on the standby gets nothing: what the primary commits now is lost with it, and nothing before."""
+    stage.following_until = time.monotonic()
     caught_up = f"SELECT pg_last_wal_replay_lsn() >= '{stage.postgres.rows('SELECT pg_current_wal_flush_lsn()')[0][0]}'"
     wait_for(lambda: stage.standby.rows(caught_up) == [("t",)], 20, "the standby has caught up")
     stage.standby.rows("ALTER SYSTEM SET primary_conninfo = ''")
@@ -75,7 +77,9 @@ def stop_following(stage):
 def fail_over(stage):
     """The primary dies; the standby, behind by what came since stop_following(), takes over."""
     old, new = stage.postgres, stage.standby
+    began = time.monotonic()
     old.kill()
+    stage.lapses.append((stage.following_until, began, time.monotonic()))
     new.rows("SELECT pg_promote()")
     wait_for(lambda: new.rows("SELECT pg_is_in_recovery()") == [("f",)], 30, "the promotion")
     stage.postgres, stage.standby = new, None

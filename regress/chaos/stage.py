@@ -6,8 +6,9 @@ and on the loopback else.
         s.network                   None: the loopback, nothing can be cut
         s.fail_over()               the primary dies, its standby is promoted without its last transactions
         s.fault_rules(1, "pwrite * ENOSPC")     what broker 1's disk does (faultfs.c); "" = it is well
+        s.lapses                    of each failover: when the standby stopped following, and when the primary died, from when to when
         s.lose_unsynced(1)          its data folder as after a power cut (only while it is dead)
-        s.start_workload(rate) / .figures() / .stop_workload() -> what workload.py wrote
+        s.start_workload(rate, seed) / .figures() / .stop_workload() -> what workload.py wrote
 """
 import json
 import os
@@ -46,6 +47,7 @@ class Stage(Cluster):
         self.nodes = [f"b{i + 1}" for i in range(brokers)] + ["client", "pg"]
         self.network = Network(self.nodes[:-1], ["pg", "pg2"]) if with_network else None
         self.workload = None
+        self.lapses = []
         shim = self.make_shim()
         super().__init__(brokers, start=False, properties={
             "min.insync.replicas": 2, "unclean.leader.election.enable": "false", "auto.create.topics.enable": "false",
@@ -78,7 +80,8 @@ class Stage(Cluster):
     def make_shim(self):
         build = os.environ.get("BUILD") or "build"
         names = ["faultfs.so", "lost_tail.so"]
-        done = subprocess.run(["make", "-s", f"BUILD={build}", *(f"{build}/{name}" for name in names)], cwd=ROOT, check=False)
+        made = [f"{build}/{name}" for name in (*names, "client_generation.so")]
+        done = subprocess.run(["make", "-s", f"BUILD={build}", *made], cwd=ROOT, check=False)
         assert done.returncode == 0, "the layers between brokerd and its disk could not be built"
         return [os.path.abspath(os.path.join(ROOT, build, name)) for name in names]
 
@@ -137,14 +140,14 @@ class Stage(Cluster):
 
     # -- the clients
 
-    def start_workload(self, rate):
+    def start_workload(self, rate, seed):
         python = toolchain.virtual_environment("confluent") + "/python"
         where = self.network.command("client") if self.network else []
         environment = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
         self.last = {}
         self.workload = subprocess.Popen(
             [*where, python, os.path.join(HERE, "workload.py"), self.bootstrap, str(rate), self.folder, TOPIC, str(PARTITIONS),
-             COMPACTED, str(COMPACTED_PARTITIONS), str(DELETE_RETENTION_MS)],
+             COMPACTED, str(COMPACTED_PARTITIONS), str(DELETE_RETENTION_MS), str(seed)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
         threading.Thread(target=self.listen, daemon=True).start()
 
@@ -161,7 +164,11 @@ class Stage(Cluster):
         now, then = self.last, since
         return bool(then.get("partitions")) and all(n[0] > t[0] and n[1] < 2 for n, t in zip(now["partitions"], then["partitions"]))
 
-    def stop_workload(self, seconds=150):
+    def group_reads(self, since):
+        """Whether a commit of every partition was acknowledged to the group since `since` (figures())."""
+        return all(n > t for n, t in zip(self.last["group"], since["group"]))
+
+    def stop_workload(self, seconds=240):
         self.workload.stdin.close()
         self.workload.wait(seconds)
         with open(os.path.join(self.folder, "workload.json"), encoding="ascii") as file:

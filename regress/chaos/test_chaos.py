@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The short chaos run of `make check`: the faults that tell most, in a fixed order, under load; nothing may be lost,
-duplicated, reordered, moved, changed or differ afterwards.  `make chaos` is the long one."""
+duplicated, reordered, moved, changed or differ afterwards, and a group goes on where it was.  `make chaos` is the long one."""
 import contextlib
 import io
 import os
@@ -12,6 +12,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, "..", "lib"), os.path.join(HERE, "..", 
 
 import checker
 import faults
+import group_checker
 import keyed_checker
 import network
 import toolchain
@@ -55,7 +56,8 @@ def main():
         found = campaign.found
         t.equal(sum(campaign.hit.values()), sum(len(round_.blows) for round_ in rounds), "every fault was made")
         t.ok(all(campaign.account["keyed"]["looks"]), "readers of the compacted topic were judged, following and from the start")
-        for kind in dict.fromkeys([*checker.KINDS, *keyed_checker.KINDS, "differing", "hw-back", "beyond-hw", *found.counts]):
+        t.ok(campaign.group_figures.handovers and campaign.group_figures.looks, "the group changed hands, and was watched")
+        for kind in dict.fromkeys([*checker.KINDS, *keyed_checker.KINDS, *group_checker.KINDS, "differing", "hw-back", "beyond-hw", *found.counts]):
             t.equal(found.counts[kind], 0, f"{kind}: none")
 
 

@@ -176,8 +176,8 @@ class Consumer(Handle):
         self.call(lib.pgb_committed, at, ct.c_size_t(len(items)), 20000)
         return [at[i].offset for i in range(len(items))]
 
-    def commit(self, *items):
-        self.call(lib.pgb_commit, places(items) if items else None, ct.c_size_t(len(items)), 20000)
+    def commit(self, *items, ms=20000):
+        self.call(lib.pgb_commit, places(items) if items else None, ct.c_size_t(len(items)), ms)
 
     def seek(self, topic, partition, offset):
         self.call(lib.pgb_seek, topic.encode(), partition, ct.c_int64(offset))
@@ -201,9 +201,10 @@ class Consumer(Handle):
         return self.call(lib.pgb_partitions, topic.encode(), 20000)
 
     def close(self, ms=5000):
-        handle, self.handle = self.handle, None
-        if handle:
-            lib.pgb_consumer_close(handle, ms)
+        """What it calls back about, may ask it to commit."""
+        if self.handle:
+            lib.pgb_consumer_close(self.handle, ms)
+        self.handle = None
 
 
 def brokerctl(*args, bootstrap, text="", check_code=True):
