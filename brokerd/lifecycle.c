@@ -586,6 +586,7 @@ finish(Lifecycle *life)
 	if (broker->partitions != NULL)
 		partitions_free(broker->partitions);
 	fetch_sessions_free(broker->fetch_sessions);
+	refused_free(&broker->refused);
 	if (broker->net != NULL)
 		net_server_free(broker->net);
 	topic_configs_free(broker->configs);

@@ -2,7 +2,8 @@
  * Produce (key 0), v3-13.
  *
  *     frame ─▶ each partition: leader? enough replicas? ─▶ partition_append() ─▶ writer ─▶ group commit
- *                     │ error: its code, nothing written              │
+ *                     │ error: its code, nothing written; the         │
+ *                     │ same for what comes behind (refused.h)        │
  *                     ▼                                               ▼ synced (acks=1), committed (acks=all)
  *               answered when every partition has its result, or the client's timeout ends
  *
@@ -11,6 +12,7 @@
  */
 #include "brokerd/api/common.h"
 #include "brokerd/api/handlers.h"
+#include "brokerd/base/clock.h"
 #include "brokerd/cluster/replication.h"
 #include "wire/batch.h"
 
@@ -26,6 +28,8 @@ typedef struct ProducePart
 	PartitionWaiter waiter;
 	ProduceOp *op;
 	ProduceResponseResponsesPartitionResponses *out;
+	const ProduceRequestTopicData *topic;
+	const WRecords *records;
 	bool late; /* the timeout is over and others had not confirmed */
 } ProducePart;
 
@@ -88,6 +92,46 @@ fail_part(ProduceOp *op, ProduceResponseResponsesPartitionResponses *out, int16_
 		out->error_message = wstr(message);
 }
 
+/* What producers with an id are told apart by; of whatever else producer_id is below 0. */
+static SentBatch
+sent_batch(const ProducePart *part)
+{
+	const uint8_t *b = part->records->p;
+	SentBatch sent = {.partition = part->out->index, .producer_id = BATCH_NO_PRODUCER_ID};
+
+	if (part->records->len < BATCH_HEADER_SIZE || batch_magic(b) != 2)
+		return sent;
+	sent.topic = refused_topic(part->topic->name, &part->topic->topic_id);
+	sent.producer_id = batch_producer_id(b);
+	sent.epoch = batch_producer_epoch(b);
+	sent.sequence = batch_base_sequence(b);
+	return sent;
+}
+
+/* What comes behind it from the same producer is not to be written before it. */
+static void
+note_refused(const ProducePart *part, int16_t error)
+{
+	SentBatch sent;
+
+	if (!refused_passes(error))
+		return;
+	sent = sent_batch(part);
+	refused_note(&part->op->call->broker->refused, &sent, error, clock_boot_ms());
+}
+
+static int16_t
+check_behind(const ProducePart *part)
+{
+	Refused *refused = &part->op->call->broker->refused;
+	SentBatch sent;
+
+	if (refused->by_key == NULL)
+		return KERR_NONE;
+	sent = sent_batch(part);
+	return refused_behind(refused, &sent, clock_boot_ms());
+}
+
 static void
 on_reached(PartitionWaiter *w, int16_t error)
 {
@@ -97,7 +141,10 @@ on_reached(PartitionWaiter *w, int16_t error)
 	if (error == KERR_NONE && part->late)
 		error = KERR_REQUEST_TIMED_OUT;
 	if (error != KERR_NONE)
+	{
+		note_refused(part, error);
 		fail_part(op, part->out, error, NULL);
+	}
 	if (--op->n_waiting == 0)
 		finish(op);
 }
@@ -213,47 +260,52 @@ on_record_error(void *ctx, int32_t index, const char *message)
 	out->n_record_errors = n + 1;
 }
 
+/* KERR_NONE: it may be written to *p as far as we know without looking at it. */
+static int16_t
+check_partition(const ProduceOp *op, const PartitionTopic *topic, int16_t topic_error, int32_t index,
+				Partition **p)
+{
+	int16_t acks = op->request->acks;
+	int16_t error;
+
+	if (topic == NULL)
+		return topic_error;
+	if (index < 0 || index >= topic->n_partitions)
+		return KERR_UNKNOWN_TOPIC_OR_PARTITION;
+	*p = topic->partitions[index];
+	error = partition_check_leader(*p, -1);
+	if (error == KERR_NONE && acks == -1 && !partition_enough_replicas(*p))
+		error = KERR_NOT_ENOUGH_REPLICAS;
+	/* With other replicas somebody may lead in its place by now (hazards A11). */
+	if (error == KERR_NONE && acks != -1 && (*p)->n_replicas > 1 &&
+		!replication_may_ack_alone(op->call->broker->replication))
+		error = KERR_NOT_LEADER_OR_FOLLOWER;
+	return error;
+}
+
 static void
 produce_part(ProduceOp *op, ProducePart *part, PartitionTopic *topic, int16_t topic_error, WRecords *records)
 {
 	ApiCall *call = op->call;
-	int16_t acks = op->request->acks;
 	ProduceResponseResponsesPartitionResponses *out = part->out;
 	const char *message = NULL;
-	Partition *p;
+	Partition *p = NULL;
 	LogAppend append = {0};
-	int16_t error;
+	int16_t error = check_partition(op, topic, topic_error, out->index, &p);
 
-	if (topic == NULL)
-	{
-		fail_part(op, out, topic_error, NULL);
-		return;
-	}
-	if (out->index < 0 || out->index >= topic->n_partitions)
-	{
-		fail_part(op, out, KERR_UNKNOWN_TOPIC_OR_PARTITION, NULL);
-		return;
-	}
-	p = topic->partitions[out->index];
-	error = partition_check_leader(p, -1);
-	if (error == KERR_NONE && acks == -1 && !partition_enough_replicas(p))
-		error = KERR_NOT_ENOUGH_REPLICAS;
-	/* With other replicas somebody may lead in its place by now (hazards A11). */
-	if (error == KERR_NONE && acks != -1 && p->n_replicas > 1 &&
-		!replication_may_ack_alone(call->broker->replication))
-		error = KERR_NOT_LEADER_OR_FOLLOWER;
+	if (error != KERR_NONE)
+		note_refused(part, error);
+	else
+		error = check_behind(part);
 	if (error == KERR_NONE)
 		error = check_records(call, records, &message);
 	if (error != KERR_NONE)
 	{
-		if (error == KERR_NOT_LEADER_OR_FOLLOWER)
+		/* Between giving up and hearing who leads now, there is nobody to name. */
+		if (error == KERR_NOT_LEADER_OR_FOLLOWER && p != NULL && common_add_hint(call, &op->hints, p->leader))
 		{
-			/* Between giving up and hearing who leads now, there is nobody to name. */
-			if (common_add_hint(call, &op->hints, p->leader))
-			{
-				out->current_leader.leader_id = p->leader;
-				out->current_leader.leader_epoch = p->leader_epoch;
-			}
+			out->current_leader.leader_id = p->leader;
+			out->current_leader.leader_epoch = p->leader_epoch;
 		}
 		fail_part(op, out, error, message);
 		return;
@@ -270,6 +322,7 @@ produce_part(ProduceOp *op, ProducePart *part, PartitionTopic *topic, int16_t to
 	if (error != KERR_NONE)
 	{
 		net_request_unref(call->req);
+		note_refused(part, error);
 		fail_part(op, out, error, append.message);
 		if (tells_log_start(error, records))
 			out->log_start_offset = append.log_start_offset;
@@ -278,11 +331,12 @@ produce_part(ProduceOp *op, ProducePart *part, PartitionTopic *topic, int16_t to
 	out->base_offset = append.base_offset;
 	out->log_append_time_ms = append.log_append_time_ms;
 	out->log_start_offset = append.log_start_offset;
-	if (acks == 0)
+	if (op->request->acks == 0)
 		return;
 	part->waiter.wake = on_reached;
 	part->waiter.owner = part;
-	if (partition_wait(p, &part->waiter, acks == 1 ? WAIT_SYNCED : WAIT_COMMITTED, append.end_offset))
+	if (partition_wait(p, &part->waiter, op->request->acks == 1 ? WAIT_SYNCED : WAIT_COMMITTED,
+					   append.end_offset))
 		op->n_waiting++;
 }
 
@@ -318,6 +372,8 @@ produce_all(ProduceOp *op)
 			op->parts[n].op = op;
 			op->parts[n].out = &out->partition_responses[j];
 			op->parts[n].out->index = in->partition_data[j].index;
+			op->parts[n].topic = in;
+			op->parts[n].records = &in->partition_data[j].records;
 			if (request->acks < -1 || request->acks > 1)
 				fail_part(op, op->parts[n].out, KERR_INVALID_REQUIRED_ACKS, NULL);
 			else
