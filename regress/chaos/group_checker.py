@@ -10,7 +10,7 @@ Times are of one clock (time.monotonic()), in seconds.
 | kind | |
 |-|-|
 | skipped | a member began, or OffsetFetch answered, beyond what was asked to be committed; records that no member was given |
-| went-back | below the last commit that was acknowledged before that was asked |
+| went-back | below the last commit that was acknowledged before that was asked, or at another one that this had come after |
 | held-twice | two members had a partition in one generation |
 | not-fenced | a commit of a generation was acknowledged, though a newer one was known to be there before it was asked for |
 
@@ -103,10 +103,11 @@ def judge_read(read, commits, last):
     `commits`: of this offset."""
     if read.offset <= 0 and last is None:
         return None, False
-    possible = [c for c in commits if c.asked <= read.answered and not is_over(c, last)]
+    asked = [c for c in commits if c.asked <= read.answered]
+    possible = [c for c in asked if not is_over(c, last)]
     if possible:
         return None, last is not None and read.offset < last[2] and all(map(may_be_later, possible))
-    return "went-back" if last is not None and read.offset < last[2] else "skipped", False
+    return "went-back" if asked or last is not None and read.offset < last[2] else "skipped", False
 
 
 def check_reads(history, found, figures):

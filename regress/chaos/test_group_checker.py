@@ -48,6 +48,7 @@ CASES = [
     ("from the start", {"went-back": 1}, history(instead=begins(0))),
     ("an older commit", {"went-back": 1}, history(instead=begins(10))),
     ("below it, and no commit at all", {"went-back": 1}, history(instead=begins(15))),
+    ("a higher one of an older generation", {"went-back": 1}, history([no_answer(35, 3.0)], looks=[(35, 7.0, 7.1)])),
     ("OffsetFetch knows nothing", {"went-back": 1}, history(looks=[(-1, 1.2, 1.3)])),
     ("OffsetFetch says an older one", {"went-back": 1}, history(looks=[(10, 2.2, 2.3)])),
     ("it was on its way when that was asked", {}, history(looks=[(10, 2.05, 2.3), (20, 2.05, 2.3)])),
