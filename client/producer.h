@@ -3,7 +3,7 @@
  * batches) and producer_send.c (batches to brokers and back).
  *
  *     pgb_produce -> ToPart.batches  in order; the last one may still be open
- *     in flight:  a prefix of them, at most MOST_IN_FLIGHT
+ *     in flight:  a prefix of them, at most MOST_IN_FLIGHT; sent since the first of them: no more than that
  *     finished -> producer.done      until the reports are given
  *
  * Until metadata say how many partitions a topic has its messages are in batches of ToTopic.waiting, one for each
@@ -11,11 +11,13 @@
  *
  * Order and exactly-once.  A batch gets its sequence when it is first sent and keeps it over retries.  After a
  * failure the partition sends nothing (`hold`) until everything in flight has come back, then all again in order; the
- * broker knows the last five batches and answers a known one with its offset.  OUT_OF_ORDER_SEQUENCE_NUMBER for the
- * first batch of a partition proves that this batch is not in the log (one before it failed for good, or the broker
- * lost state): the partition goes on in a new epoch from sequence 0.  Until a batch of an epoch is acknowledged there is one
- * in flight only: a broker that knows nothing of the producer takes any sequence for the first, even when it just refused
- * the one before (it is not quite the leader yet).
+ * broker knows the last five batches and answers a known one with its offset.  A former leader may leave one without an
+ * answer while its successor has it and takes what follows: no more of that is sent than the successor remembers.
+ *
+ * OUT_OF_ORDER_SEQUENCE_NUMBER for the first batch of a partition proves that this batch is not in the log (one before
+ * it failed for good, or the broker lost state): the partition goes on in a new epoch from sequence 0.  Until a batch
+ * of an epoch is acknowledged there is one in flight only: a broker that knows nothing of the producer takes any
+ * sequence for the first, even when it just refused the one before (it is not quite the leader yet).
  */
 #ifndef CLIENT_PRODUCER_H
 #define CLIENT_PRODUCER_H
@@ -37,6 +39,7 @@ typedef struct Batch
 	ToPart *part;
 	WireWriter out;
 	BatchBuilder bb;
+	uint32_t number; /* of those of the partition that have a sequence */
 	int32_t n;
 	int32_t moved; /* the first so many went to other batches */
 	size_t bytes;  /* of buffer.memory */
@@ -59,6 +62,7 @@ struct ToPart
 	Batch *batches;
 	Retry retry;
 	int32_t next_sequence;
+	uint32_t next_number;
 	int16_t epoch;
 	Node *to; /* scratch of one turn: where its next batch could go now */
 };

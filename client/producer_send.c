@@ -76,6 +76,7 @@ seal(pgb_producer *p, Batch *b)
 		bb->producer_epoch = part->epoch;
 		bb->base_sequence = part->next_sequence;
 		part->next_sequence = batch_add_sequence(bb->base_sequence, b->n);
+		b->number = part->next_number++;
 		if (b->ended)
 			batch_set_producer(b->out.buf, bb->producer_id, bb->producer_epoch, bb->base_sequence);
 	}
@@ -91,6 +92,15 @@ next_batch(const ToPart *part)
 	while (b != NULL && b->ask.call != NULL)
 		b = b->next;
 	return b;
+}
+
+/* Whether the broker will still know the partition's first batch when it has this one: that may have to be sent again. */
+static bool
+in_window(const ToPart *part, const Batch *b)
+{
+	uint32_t number = b->bb.base_sequence == BATCH_NO_SEQUENCE ? part->next_number : b->number;
+
+	return b == part->batches || number - part->batches->number < MOST_IN_FLIGHT;
 }
 
 /* Gives up what has no time left, or a topic that is not to be had. */
@@ -134,6 +144,8 @@ destination(pgb_producer *p, ToPart *part)
 	if (b == NULL || (c->conf.idempotent && p->producer_id < 0) || part->n_in_flight >= MOST_IN_FLIGHT)
 		return NULL;
 	if (part->n_in_flight > 0 && (part->hold || part->new_epoch || (c->conf.idempotent && !part->known)))
+		return NULL;
+	if (c->conf.idempotent && !in_window(part, b))
 		return NULL;
 	/* Everything has come back: the batches that are left start a new epoch at sequence 0. */
 	if (part->new_epoch)
