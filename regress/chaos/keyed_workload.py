@@ -45,10 +45,11 @@ class KeyedSender(Sender):
         untold.append((sequence, self.sent_at[partition].pop(sequence)))
         if offset is None:
             return
+        # The end goes first: readers take both at any time, and must not be asked about what is beyond it.
+        self.end[partition] = max(self.end[partition], offset)
         for one, sent_at in untold:
             self.floor[partition][keyed.key_of(partition, one)] = Floor(one, sent_at)
         untold.clear()
-        self.end[partition] = max(self.end[partition], offset)
 
     def newest(self, partition):
         """What a reader that begins now has to know, and from which offset on it has to know it."""
@@ -109,7 +110,8 @@ class KeyedReader(threading.Thread):
         verdict = keyed_checker.judge(partition, self.state[partition], look.floor, self.sender.last_sent[partition], now,
                                       self.options.keeps)
         for kind, what in verdict.wrong:
-            self.options.faults.add(kind, f"{what}; it began {now - look.began:.1f} s ago")
+            self.options.faults.add(kind, f"{what}; it began {now - look.began:.1f} s ago, and has read to {self.next[partition] - 1}, "
+                                             f"{look.end} was the end")
         look.expired.update(verdict.expired)
         if verdict.open and now - look.began < TOO_LONG:
             # Something newer of these may be anywhere up to where all is acknowledged now, or is not acknowledged yet.

@@ -80,6 +80,7 @@ def fail_over(stage):
     began = time.monotonic()
     old.kill()
     stage.lapses.append((stage.following_until, began, time.monotonic()))
+    print("  what was committed from %.2f to %.2f may be lost with the primary" % (stage.following_until, stage.lapses[-1][-1]), flush=True)
     new.rows("SELECT pg_promote()")
     wait_for(lambda: new.rows("SELECT pg_is_in_recovery()") == [("f",)], 30, "the promotion")
     stage.postgres, stage.standby = new, None
