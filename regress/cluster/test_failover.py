@@ -185,12 +185,12 @@ def stale_leader(t, c):
     others = topic.followers()
     late = Connection(c.broker(old).address, timeout=20)
     for follower in others:
-        c.broker(follower).pause()
+        freeze(c.broker(follower))
     # Records that no follower can have: both stand still.
     extra = [late.produce("stale", 0, [b"extra %d" % i], acks=1) for i in range(5)]
     freeze(c.broker(old))
     for follower in others:
-        c.broker(follower).resume()
+        thaw(c.broker(follower))
     t.equal(extra, [2, 3, 4, 5, 6], "a leader alone takes acks=1")
     late.send("Produce", 9, late.produce_request("stale", 0, batch_of(b"late"), acks=1))
     wait_for(lambda: topic.leader() in others, 30, "another leader")

@@ -12,7 +12,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "regress", "lib"))
 from kafka_client import KafkaError
 from pgbroker_cluster import Cluster, wait_for
-from replicated import BROKER, Replicated, high_watermark, refusal, wait_known
+from replicated import BROKER, Replicated, freeze, high_watermark, refusal, thaw, wait_known
 from tap import Tap
 
 NOT_LEADER, NOT_ENOUGH, AUTHORIZATION, STALE_EPOCH = 6, 19, 31, 77
@@ -148,8 +148,8 @@ def strangers(t, c):
         text = b"pg_broker replica" + replica.to_bytes(4, "big") + its_epoch.to_bytes(8, "big") + leader.to_bytes(4, "big")
         return hmac.digest(of, text, hashlib.sha256)
 
-    c.broker(one).pause()
-    c.broker(other).pause()
+    for follower in (one, other):
+        freeze(c.broker(follower))
     try:
         with topic.at_leader() as k:
             k.produce("strangers", 0, [b"1"], acks=1)
@@ -160,8 +160,8 @@ def strangers(t, c):
                     "with the secret, but of a process that has been replaced: STALE_BROKER_EPOCH (A3)")
             t.equal(high_watermark(k, "strangers"), 1, "the high watermark did not move")
     finally:
-        c.broker(one).resume()
-        c.broker(other).resume()
+        for follower in (one, other):
+            thaw(c.broker(follower))
     wait_for(lambda: topic.high_watermark() == 2, 10, "the real followers move it")
     t.ok(True, "the real followers move it")
     topic.wait_isr({1, 2, 3})
