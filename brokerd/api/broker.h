@@ -47,7 +47,7 @@ typedef struct Broker
 	struct FetchSessions *fetch_sessions;
 	struct FetchOp *fetch_parked; /* wait for data */
 	struct FetchOp *fetch_woken;  /* parked fetches to look at again in this turn */
-	Refused refused; /* batches of producers, in the last second */
+	Refused refused;              /* batches of producers, in the last second */
 	struct Replication *replication;
 	struct ReplicaFetch *replica_parked;          /* fetches of followers that wait */
 	struct ReplicaSession *replica_woken;         /* sessions to look at again in this turn */
