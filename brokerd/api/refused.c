@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
-#include <utlist.h>
 
 #include "wire/errors.h"
 
@@ -27,7 +26,6 @@ struct RefusedBatch
 	int32_t sequence;
 	int64_t until_ms;
 	UT_hash_handle hh;
-	RefusedBatch *prev, *next;
 };
 
 /* FNV-1a: two topics that are taken for one cost a producer of both a retry. */
@@ -63,15 +61,15 @@ static void
 drop(Refused *r, RefusedBatch *e)
 {
 	HASH_DEL(r->by_key, e);
-	DL_DELETE(r->oldest, e);
 	free(e);
 }
 
+/* The hash begins with the oldest. */
 static void
 forget_old(Refused *r, int64_t now_ms)
 {
-	while (r->oldest != NULL && now_ms >= r->oldest->until_ms)
-		drop(r, r->oldest);
+	while (r->by_key != NULL && now_ms >= r->by_key->until_ms)
+		drop(r, r->by_key);
 }
 
 static RefusedKey
@@ -119,7 +117,7 @@ refused_note(Refused *r, const SentBatch *b, int16_t error, int64_t now_ms)
 	if (e != NULL)
 		drop(r, e);
 	if (HASH_COUNT(r->by_key) >= MOST)
-		drop(r, r->oldest);
+		drop(r, r->by_key);
 	if ((e = malloc(sizeof(*e))) == NULL)
 		return;
 	*e = (RefusedBatch){.key = key,
@@ -128,12 +126,11 @@ refused_note(Refused *r, const SentBatch *b, int16_t error, int64_t now_ms)
 						.sequence = b->sequence,
 						.until_ms = now_ms + REFUSED_MS};
 	HASH_ADD(hh, r->by_key, key, sizeof(e->key), e);
-	DL_APPEND(r->oldest, e);
 }
 
 void
 refused_free(Refused *r)
 {
-	while (r->oldest != NULL)
-		drop(r, r->oldest);
+	while (r->by_key != NULL)
+		drop(r, r->by_key);
 }

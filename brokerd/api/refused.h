@@ -26,8 +26,7 @@ typedef struct RefusedBatch RefusedBatch;
 
 typedef struct Refused
 {
-	RefusedBatch *by_key;
-	RefusedBatch *oldest; /* in the order of time */
+	RefusedBatch *by_key; /* NULL: none */
 } Refused;
 
 /* Which batch it is; `topic` is whatever the request says of it, name or id, as one number (refused_topic). */
