@@ -30,7 +30,7 @@ typedef struct Peer
 	NetClient *client;
 	ev_timer again;
 	bool refused;
-	int64_t doubt_until_ms; /* its connection ended, and it has not answered since; boot clock, 0 none */
+	int64_t doubt_until_ms; /* it has not answered yet, or not since its connection ended; boot clock, 0 none */
 	bool seen;
 } Peer;
 
@@ -152,6 +152,8 @@ add_peer(PeerWatch *w, int32_t id, const MetaEndpoint *end)
 	peer->host = strdup(end->host);
 	peer->port = end->port;
 	peer->seen = true;
+	/* A broker that starts hears of leaders that may have ended with it, and start as it does: they listen before they lead. */
+	peer->doubt_until_ms = clock_boot_ms() + DOUBT_MS;
 	ev_init(&peer->again, on_again);
 	peer->again.data = peer;
 	DL_APPEND(w->peers, peer);

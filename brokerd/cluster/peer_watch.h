@@ -18,7 +18,7 @@ void peer_watch_free(PeerWatch *w);
 /* Brokers came, went or moved. */
 void peer_watch_update(PeerWatch *w);
 bool peer_watch_has_any(const PeerWatch *w);
-/* Nobody listens there, or its connection just ended and it has not answered on a new one. */
+/* Nobody listens there, or it has not answered since a moment ago, when we heard of it or its connection ended. */
 bool peer_watch_is_gone(const PeerWatch *w, int32_t broker);
 
 #endif
