@@ -30,7 +30,8 @@ typedef struct Peer
 	NetClient *client;
 	ev_timer again;
 	bool refused;
-	int64_t doubt_until_ms; /* it has not answered yet, or not since its connection ended; boot clock, 0 none */
+	int64_t
+		doubt_until_ms; /* it has not answered yet, or not since its connection ended; boot clock, 0 none */
 	bool seen;
 } Peer;
 
