@@ -106,6 +106,8 @@ def postgres_fail_over(stage, who, _):
     stage.broker(who).kill()
     time.sleep(2.5)
     old = local_pg.fail_over(stage)
+    stage.lapses.append(stage.lapse)
+    print("  what was committed from %.2f to %.2f may be lost with the primary" % (stage.lapse[0], stage.lapse[2]), flush=True)
 
     def heal():
         start(stage, who)

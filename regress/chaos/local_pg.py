@@ -75,12 +75,12 @@ def stop_following(stage):
 
 
 def fail_over(stage):
-    """The primary dies; the standby, behind by what came since stop_following(), takes over."""
+    """The primary dies; the standby, behind by what came since stop_following(), takes over.  stage.lapse: when it stopped,
+    and when the primary died, from when to when."""
     old, new = stage.postgres, stage.standby
     began = time.monotonic()
     old.kill()
-    stage.lapses.append((stage.following_until, began, time.monotonic()))
-    print("  what was committed from %.2f to %.2f may be lost with the primary" % (stage.following_until, stage.lapses[-1][-1]), flush=True)
+    stage.lapse = stage.following_until, began, time.monotonic()
     new.rows("SELECT pg_promote()")
     wait_for(lambda: new.rows("SELECT pg_is_in_recovery()") == [("f",)], 30, "the promotion")
     stage.postgres, stage.standby = new, None

@@ -289,7 +289,8 @@ is_idle(const Log *log)
 {
 	const LogCompaction *c = log->compaction;
 
-	return c == NULL || (c->job == NULL && !c->waiting && c->due_ms > clock_wall_ms() + 500);
+	/* A pass that finds a segment's index on its way to the disk goes on a second later. */
+	return c == NULL || (c->job == NULL && !c->waiting && c->due_ms > clock_wall_ms() + 1500);
 }
 
 __attribute__((unused)) static void
