@@ -112,11 +112,8 @@ sent_batch(const ProducePart *part)
 static void
 note_refused(const ProducePart *part, int16_t error)
 {
-	SentBatch sent;
+	SentBatch sent = sent_batch(part);
 
-	if (!refused_passes(error))
-		return;
-	sent = sent_batch(part);
 	refused_note(&part->op->call->broker->refused, &sent, error, clock_boot_ms());
 }
 

@@ -1,5 +1,6 @@
 #include "brokerd/api/refused.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
@@ -41,8 +42,8 @@ refused_topic(WStr name, const WUuid *id)
 	return h;
 }
 
-bool
-refused_passes(int16_t error)
+static bool
+passes_by_itself(int16_t error)
 {
 	switch (error)
 	{
@@ -85,7 +86,7 @@ refused_behind(Refused *r, const SentBatch *b, int64_t now_ms)
 	RefusedBatch *e;
 	uint32_t ahead;
 
-	if (r->by_key == NULL || b->producer_id < 0)
+	if (b->producer_id < 0)
 		return KERR_NONE;
 	forget_old(r, now_ms);
 	HASH_FIND(hh, r->by_key, &key, sizeof(key), e);
@@ -107,7 +108,7 @@ refused_note(Refused *r, const SentBatch *b, int16_t error, int64_t now_ms)
 	RefusedKey key = key_of(b);
 	RefusedBatch *e;
 
-	if (b->producer_id < 0 || !refused_passes(error))
+	if (b->producer_id < 0 || !passes_by_itself(error))
 		return;
 	forget_old(r, now_ms);
 	HASH_FIND(hh, r->by_key, &key, sizeof(key), e);

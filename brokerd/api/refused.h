@@ -15,7 +15,6 @@
 #ifndef BROKERD_API_REFUSED_H
 #define BROKERD_API_REFUSED_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "wire/types.h"
@@ -44,9 +43,8 @@ uint64_t refused_topic(WStr name, const WUuid *id);
 /* KERR_NONE, or the error of the one before it. */
 int16_t refused_behind(Refused *r, const SentBatch *b, int64_t now_ms);
 
-/* The batch gets `error`. Only of those that pass by themselves (refused_passes) something is kept. */
+/* The batch gets `error`.  Only of those that pass by themselves something is kept. */
 void refused_note(Refused *r, const SentBatch *b, int16_t error, int64_t now_ms);
-bool refused_passes(int16_t error);
 void refused_free(Refused *r);
 
 #endif

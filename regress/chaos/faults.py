@@ -105,9 +105,7 @@ def postgres_fail_over(stage, who, _):
     local_pg.stop_following(stage)
     stage.broker(who).kill()
     time.sleep(2.5)
-    old = local_pg.fail_over(stage)
-    stage.lapses.append(stage.lapse)
-    print("  what was committed from %.2f to %.2f may be lost with the primary" % (stage.lapse[0], stage.lapse[2]), flush=True)
+    old = stage.fail_over()
 
     def heal():
         start(stage, who)

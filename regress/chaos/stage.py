@@ -122,7 +122,11 @@ class Stage(Cluster):
     # -- PostgreSQL
 
     def fail_over(self):
-        local_pg.fail_over(self)
+        """The primary that died."""
+        old = local_pg.fail_over(self)
+        self.lapses.append(self.lapse)
+        print("  what was committed from %.2f to %.2f may be lost with the primary" % (self.lapse[0], self.lapse[2]), flush=True)
+        return old
 
     # -- who is who, as far as anybody can say now
 
