@@ -4,13 +4,14 @@ key, in order; also after the leader was killed and after a follower has lost it
 import os
 import random
 import shutil
-import struct
 import sys
 import threading
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "regress", "lib"))
-from kafka_client import Connection, KafkaError, batches, varint
+sys.path[:0] = [os.path.join(ROOT, "regress", "lib"), os.path.join(ROOT, "regress", "chaos")]
+import keyed_replicas
+import replicas
+from kafka_client import Connection, KafkaError, batches
 from pgbroker_cluster import Cluster, wait_for
 from replicated import RETRIABLE, Replicated
 from tap import Tap
@@ -23,26 +24,8 @@ CONFIG = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "seg
 
 def walk(data):
     """(base offset, last offset, [(offset, key, value)]) of each whole batch; all are uncompressed."""
-    at = 0
-    while at + 61 <= len(data):
-        base, length = struct.unpack_from(">qi", data, at)
-        if at + 12 + length > len(data):
-            return
-        delta, = struct.unpack_from(">i", data, at + 23)
-        count, = struct.unpack_from(">i", data, at + 57)
-        place, found = at + 61, []
-        for _ in range(count):
-            size, place = varint(data, place)
-            end = place + size
-            _, p = varint(data, place + 1)
-            offset_delta, p = varint(data, p)
-            key_len, p = varint(data, p)
-            key, p = data[p:p + key_len], p + max(key_len, 0)
-            value_len, p = varint(data, p)
-            found.append((base + offset_delta, key, data[p:p + value_len] if value_len >= 0 else None))
-            place = end
-        yield base, base + delta, found
-        at += 12 + length
+    for base, following, at, end in replicas.split(data):
+        yield base, following - 1, [(r.offset, r.key, r.value) for r in keyed_replicas.records_of(data, base, at, end)]
 
 
 def read_all(address, topic=TOPIC):
